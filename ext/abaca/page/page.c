@@ -1,5 +1,5 @@
 /* The page's memory: made, found again through a descriptor, unmapped. */
-#include "page/page.h"
+#include "page/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,11 @@ struct ab_page {
   void *start;
   size_t size;
   ab_page_head
-      head;      /* as it was when it was mapped: whatever becomes of it, it leads nowhere else */
-  bool reserves; /* it is a file: a slot's areas are reserved when it is claimed */
-  int fd;        /* -1: a reader's */
-  int relay[2];  /* -1: a reader's, or not made yet */
+      head; /* as it was when it was mapped: whatever becomes of it, it leads nowhere else */
+  ab__page_claim *claims; /* of this process, by slot; NULL: a reader's */
+  bool reserves;          /* it is a file: a slot's areas are reserved when it is claimed */
+  int fd;                 /* -1: a reader's */
+  int relay[2];           /* -1: a reader's, or not made yet */
   unsigned holds;
 };
 
@@ -192,8 +193,8 @@ static ab_page *map(const ab_mem *mem, int fd, size_t size, bool writes) {
 
 static void write_head(ab_page *page, const ab_page_head *planned) {
   ab_page_head *head = page->start;
-  page->head = *planned;
-  *head = *planned;
+  page->head = *head = *planned;
+  page->head.magic = magic();
   /* Release: a reader that finds the magic finds the rest. Partner: the acquire in check. */
   __atomic_store_n(&head->magic, magic(), __ATOMIC_RELEASE);
 }
@@ -208,8 +209,10 @@ static void drop_with_errno(ab_page *page) {
 static ab_page *create_on(const ab_mem *mem, int fd, const ab_page_head *head) {
   ab_page *page = fd < 0 ? NULL : map(mem, fd, head->size, true);
   if (!page) return NULL;
+  page->claims = ab_alloc_zero(mem, head->slot_count * sizeof(*page->claims));
+  if (!page->claims) errno = ENOMEM;
   /* Messages keep their bounds, and a full queue says so. */
-  if (ab_os_message_pair(page->relay) != 0) {
+  if (!page->claims || ab_os_message_pair(page->relay) != 0) {
     drop_with_errno(page);
     return NULL;
   }
@@ -268,6 +271,7 @@ void ab_page_drop(ab_page *page) {
   if (page->relay[0] >= 0) close(page->relay[0]);
   if (page->relay[1] >= 0) close(page->relay[1]);
   ab_mem mem = page->mem;
+  ab_free(&mem, page->claims);
   ab_free(&mem, page);
 }
 
@@ -276,7 +280,11 @@ const int *ab_page_relay(const ab_page *page) {
 }
 
 const ab_page_head *ab_page_head_of(const ab_page *page) {
-  return page->start;
+  return &page->head;
+}
+
+ab__page_claim *ab__page_claim_of(const ab_page *page, uint32_t index) {
+  return page->claims ? &page->claims[index] : NULL;
 }
 
 uint32_t ab_page_size(const ab_page *page) {

@@ -51,6 +51,7 @@ void ab_page_drop(ab_page *page);
  * that was opened. Lent until the last drop. */
 const int *ab_page_relay(const ab_page *page);
 
+/* As it was when it was mapped. */
 const ab_page_head *ab_page_head_of(const ab_page *page);
 uint32_t ab_page_size(const ab_page *page);
 /* index < ab_page_size. Lent until the last drop. */
@@ -96,11 +97,14 @@ static inline bool ab_page_is_live(enum ab_page_state state) {
  * the slot. */
 int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time now) AB_WARN_UNUSED;
 /* May this process write the slot's state? The one that has it, and the page's creator. */
-bool ab_page_may_set(const ab_page *page, const ab_page_slot *slot);
-/* Has this process claimed it? */
-bool ab_page_is_mine(const ab_page_slot *slot);
-void ab_page_set_state(ab_page_slot *slot, enum ab_page_state state);
-void ab_page_beat(ab_page_slot *slot, ab_nsec now);
+bool ab_page_may_set(const ab_page *page, uint32_t index);
+/* Has this process claimed it? Whatever the page says, unless that was opened. */
+bool ab_page_is_mine(const ab_page *page, uint32_t index);
+/* AB_PAGE_EMPTY, by another process than its own: nobody has it any more, whatever the page says,
+ * and it may be claimed. */
+void ab_page_set_state(const ab_page *page, uint32_t index, enum ab_page_state state);
+/* Also says once more what the process has said of its claim. For the one that has it. */
+void ab_page_beat(const ab_page *page, uint32_t index, ab_nsec now);
 
 /* What is in a slot, without a lock and without waiting for its writer. */
 typedef struct ab_page_view {

@@ -22,21 +22,56 @@ static bool lives(pid_t pid) {
 
 /* --- writing --- */
 
-bool ab_page_is_mine(const ab_page_slot *slot) {
-  /* Relaxed: a process knows its own claim, and no other one has its number. */
-  return ab_page_pid(__atomic_load_n(&slot->holder, __ATOMIC_RELAXED)) == getpid();
+/* NULL if it has not claimed it. A forked process has its parent's claims, which are none of its
+ * own. */
+static ab__page_claim *own_claim(const ab_page *page, uint32_t index) {
+  ab__page_claim *claim = ab__page_claim_of(page, index);
+  return claim && claim->pid == getpid() ? claim : NULL;
 }
 
-bool ab_page_may_set(const ab_page *page, const ab_page_slot *slot) {
-  return ab_page_is_mine(slot) || (pid_t)ab_page_head_of(page)->creator == getpid();
+bool ab_page_is_mine(const ab_page *page, uint32_t index) {
+  if (!ab_page_is_read_only(page)) return own_claim(page, index) != NULL;
+  uint64_t holder = __atomic_load_n(&ab_page_slot_of(page, index)->holder, __ATOMIC_RELAXED);
+  return ab_page_pid(holder) == getpid();
 }
 
-void ab_page_set_state(ab_page_slot *slot, enum ab_page_state state) {
+bool ab_page_may_set(const ab_page *page, uint32_t index) {
+  return ab_page_is_mine(page, index) || (pid_t)ab_page_head_of(page)->creator == getpid();
+}
+
+/* The number of claims stays. */
+static void forget_holder(ab_page_slot *slot) {
+  uint32_t claims = claims_of(__atomic_load_n(&slot->holder, __ATOMIC_RELAXED));
+  __atomic_store_n(&slot->holder, claims, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->settled, claims, __ATOMIC_RELEASE);
+}
+
+void ab_page_set_state(const ab_page *page, uint32_t index, enum ab_page_state state) {
+  ab_page_slot *slot = ab_page_slot_of(page, index);
+  ab__page_claim *claim = own_claim(page, index);
+  if (claim) claim->state = state;
+  if (!claim && state == AB_PAGE_EMPTY) forget_holder(slot);
   /* Relaxed: says nothing of other words. Partner: the load in read_once. */
   __atomic_store_n(&slot->state, (uint32_t)state, __ATOMIC_RELAXED);
 }
 
-void ab_page_beat(ab_page_slot *slot, ab_nsec now) {
+/* Line 0, but for `settled`. */
+static void tell(ab_page_slot *slot, const ab__page_claim *claim) {
+  __atomic_store_n(&slot->state, claim->state, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->phase, claim->phase, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->taken_at, claim->taken_at, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->started_at, claim->started_at, __ATOMIC_RELAXED);
+}
+
+void ab_page_beat(const ab_page *page, uint32_t index, ab_nsec now) {
+  ab_page_slot *slot = ab_page_slot_of(page, index);
+  const ab__page_claim *claim = own_claim(page, index);
+  /* Each word is what it was, unless others have written over it. */
+  if (claim && ab_page_is_live((enum ab_page_state)claim->state)) {
+    tell(slot, claim);
+    __atomic_store_n(&slot->holder, self() | claim->number, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->settled, claim->number, __ATOMIC_RELEASE);
+  }
   /* Relaxed, as the state. */
   __atomic_store_n(&slot->beat, now, __ATOMIC_RELAXED);
 }
@@ -96,16 +131,19 @@ static void clear_now(const ab_page_parts *parts) {
   AB_PUT(process->queue_most, 0);
 }
 
+static bool is_taken(const ab_page_slot *slot, uint64_t holder) {
+  uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+  bool settled = __atomic_load_n(&slot->settled, __ATOMIC_RELAXED) == claims_of(holder);
+  pid_t pid = ab_page_pid(holder);
+  return (ab_page_is_live((enum ab_page_state)state) || !settled) && pid != getpid() && lives(pid);
+}
+
 int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time now) {
   ab_page_parts parts = ab_page_parts_of(page, index);
   ab_page_slot *slot = parts.slot;
   /* Acquire: what the last process has written before it left is seen. */
   uint64_t holder = __atomic_load_n(&slot->holder, __ATOMIC_ACQUIRE);
-  uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
-  bool settled = __atomic_load_n(&slot->settled, __ATOMIC_RELAXED) == claims_of(holder);
-  pid_t pid = ab_page_pid(holder);
-  if ((ab_page_is_live((enum ab_page_state)state) || !settled) && pid != getpid() && lives(pid))
-    return AB_AGAIN;
+  if (!ab_page_is_mine(page, index) && is_taken(slot, holder)) return AB_AGAIN;
   if (ab__page_reserve(page, index) != AB_OK) return AB_ENOSPC;
   uint64_t mine = self() | (uint32_t)(claims_of(holder) + 1);
   /* Of two that claim at once one gets it. From here until `settled` the rest is in between. */
@@ -114,10 +152,14 @@ int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time no
     return AB_AGAIN;
   /* No store below is seen before the new holder. Partner: the fence in read_once. */
   __atomic_thread_fence(__ATOMIC_RELEASE);
-  __atomic_store_n(&slot->state, (uint32_t)AB_PAGE_BOOTING, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->phase, phase, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->taken_at, now.monotonic, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->started_at, now.unix_time, __ATOMIC_RELAXED);
+  ab__page_claim *claim = ab__page_claim_of(page, index);
+  *claim = (ab__page_claim){.pid = getpid(),
+                            .number = claims_of(mine),
+                            .state = AB_PAGE_BOOTING,
+                            .phase = phase,
+                            .taken_at = now.monotonic,
+                            .started_at = now.unix_time};
+  tell(slot, claim);
   __atomic_store_n(&slot->beat, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->figures.turned, 0, __ATOMIC_RELAXED);
   write_before(slot);

@@ -17,7 +17,7 @@ typedef struct worker {
 static void sibling_serves(worker *self, bool shut) {
   self->sibling->figures.turned = self->fx.now;
   self->sibling->figures.shut = shut;
-  ab_page_set_state(self->sibling, AB_PAGE_SERVING);
+  ab_page_set_state(self->page, 2, AB_PAGE_SERVING);
 }
 
 static void worker_init(worker *self) {
@@ -99,9 +99,9 @@ CHECK_CASE(a_full_worker_without_siblings_that_have_room) {
     worker_init(&one);
     if (way == 0) sibling_serves(&one, true);
     if (way == 1) one.sibling->figures.turned -= 3 * AB_NSEC_PER_SEC;
-    if (way == 2) ab_page_set_state(one.sibling, AB_PAGE_DRAINING);
-    if (way == 3) ab_page_set_state(one.sibling, AB_PAGE_BOOTING);
-    ab_page_set_state(ab_page_slot_of(one.page, 0), AB_PAGE_SERVING);
+    if (way == 2) ab_page_set_state(one.page, 2, AB_PAGE_DRAINING);
+    if (way == 3) ab_page_set_state(one.page, 2, AB_PAGE_BOOTING);
+    ab_page_set_state(one.page, 0, AB_PAGE_SERVING);
     ab_engine_pause(one.fx.engine, true);
     int fd = client(&one);
     fixture_run(&one.fx);

@@ -18,7 +18,7 @@ typedef struct pair {
 static void join(fixture *fx, const ab_page *page, uint32_t own) {
   const ab_siblings siblings = {.page = page, .own = own, .moves = true};
   CHECK_INT(AB_OK, ab_engine_join(fx->engine, &siblings));
-  ab_page_set_state(ab_page_slot_of(page, own), AB_PAGE_SERVING);
+  ab_page_set_state(page, own, AB_PAGE_SERVING);
 }
 
 static void start(pair *self, fixture *fx, uint32_t own) {
@@ -470,10 +470,10 @@ CHECK_CASE(a_drain_leaves_nothing_in_the_relay) {
   pass(&both, 20 * AB_NSEC_PER_MS);
   fixture_turn(&both.a);
   CHECK_INT(CLIENTS, stats_of(&both.a).moved_out);
-  ab_page_set_state(ab_page_slot_of(both.page, 1), AB_PAGE_DRAINING);
+  ab_page_set_state(both.page, 1, AB_PAGE_DRAINING);
   ab_engine_drain(both.b.engine, both.b.now); /* a still serves */
   CHECK_INT(0, stats_of(&both.b).moved_in);
-  ab_page_set_state(ab_page_slot_of(both.page, 0), AB_PAGE_DRAINING);
+  ab_page_set_state(both.page, 0, AB_PAGE_DRAINING);
   ab_engine_drain(both.a.engine, both.a.now);
   CHECK_INT(CLIENTS, stats_of(&both.a).moved_in);
   both.a.mute = false;
@@ -486,7 +486,7 @@ CHECK_CASE(a_drain_leaves_nothing_in_the_relay) {
 
 static void hand_over(pair *self) {
   ab_engine_hand_over(self->a.engine);
-  ab_page_set_state(ab_page_slot_of(self->page, 0), AB_PAGE_DRAINING);
+  ab_page_set_state(self->page, 0, AB_PAGE_DRAINING);
   ab_engine_drain(self->a.engine, self->a.now);
 }
 
@@ -560,9 +560,9 @@ CHECK_CASE(idle_connections_stay_where_nobody_goes_on) {
     pair_init(&both);
     int client = kept_client(&both);
     if (way == 0) both.b.stats->shut = 1;
-    if (way == 1) ab_page_set_state(ab_page_slot_of(both.page, 1), AB_PAGE_DRAINING);
+    if (way == 1) ab_page_set_state(both.page, 1, AB_PAGE_DRAINING);
     if (way == 2) { /* all end, and one is the first */
-      ab_page_set_state(ab_page_slot_of(both.page, 0), AB_PAGE_DRAINING);
+      ab_page_set_state(both.page, 0, AB_PAGE_DRAINING);
       ab_engine_drain(both.a.engine, both.a.now);
     } else {
       hand_over(&both);

@@ -80,7 +80,7 @@ static void serve_until_killed(ab_page *page, uint64_t *told) {
   /* Behind those before it, so that there are more series than room, however slow all are. */
   for (uint64_t n = *told;;) {
     if (ab_page_claim(page, 0, 0, start) != AB_OK) _exit(1);
-    ab_page_set_state(ab_page_slot_of(page, 0), AB_PAGE_SERVING);
+    ab_page_set_state(page, 0, AB_PAGE_SERVING);
     worker_init(&self, page, 0);
     ab_loop_line_begin(&self.parts.loops[0], AB_LOOP_MAIN, 1, self.now);
     for (int i = 0; i < 60; i++) serve(&self, n++, told);

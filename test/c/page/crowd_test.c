@@ -22,7 +22,7 @@ static void list_over(ab_rows *list, ab_row *rows, uint32_t count, uint32_t *mar
 static void stage_init(stage *self) {
   self->page = ab_page_create(&ab_mem_libc, &(ab_page_options){1, 200, 4}, start);
   CHECK_INT(AB_OK, ab_page_claim(self->page, 0, 0, start));
-  ab_page_set_state(ab_page_slot_of(self->page, 0), AB_PAGE_SERVING);
+  ab_page_set_state(self->page, 0, AB_PAGE_SERVING);
   self->parts = ab_page_parts_of(self->page, 0);
   ab_page_parts *parts = &self->parts;
   list_over(&self->rows, parts->rows, parts->row_count, &parts->slot->app.mark,
@@ -102,7 +102,7 @@ CHECK_CASE(nothing_of_a_process_that_has_ended) {
   ab_crowd crowd;
   stage_init(&self);
   begin(&self.rows, AB_STATE_DB, 9);
-  ab_page_set_state(self.parts.slot, AB_PAGE_ENDED);
+  ab_page_set_state(self.page, 0, AB_PAGE_ENDED);
   ab_page_crowd(&self.parts, 12 * MS, &crowd);
   CHECK_INT(0, crowd.now[AB_STATE_DB]);
   CHECK_INT(0, crowd.wait_count);

@@ -1,5 +1,7 @@
 /* Another process has written anything into the page. No reader leaves its bounds or goes on for
  * ever, and no writer writes outside of its record. */
+#include <unistd.h>
+
 #include "check.h"
 #include "page/crowd.h"
 #include "page/ended.h"
@@ -175,6 +177,19 @@ CHECK_CASE(a_tally_of_garbage) {
     CHECK(tally.pool_count <= AB_TALLY_POOLS);
   }
   ab_tally_fini(&tally);
+  ab_page_drop(page);
+}
+
+/* Where areas stand was looked at once, when the page was mapped. */
+CHECK_CASE(the_head_leads_nowhere_else) {
+  ab_page *page = new_page();
+  ab_page_parts before = ab_page_parts_of(page, 1);
+  state = 1;
+  spoil_page(page, AB_PAGE_HEAD_SIZE, ANY);
+  ab_page_parts after = ab_page_parts_of(page, 1);
+  CHECK(memcmp(&before, &after, sizeof before) == 0);
+  CHECK_INT(NOW, ab_page_head_of(page)->made_at);
+  CHECK_INT(getpid(), ab_page_head_of(page)->creator);
   ab_page_drop(page);
 }
 

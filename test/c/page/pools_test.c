@@ -11,7 +11,7 @@ static ab_page *page_of(uint32_t slots) {
   CHECK(page);
   for (uint32_t i = 0; i < slots; i++) {
     CHECK_INT(AB_OK, ab_page_claim(page, i, 0, now));
-    ab_page_set_state(ab_page_slot_of(page, i), AB_PAGE_SERVING);
+    ab_page_set_state(page, i, AB_PAGE_SERVING);
   }
   return page;
 }
@@ -101,7 +101,7 @@ CHECK_CASE(what_it_counts_stays_and_what_it_has_does_not) {
   ab_page_pool_enter(pool);
   ab_page_pool_show(pool, 5, 3, 1);
   CHECK_INT(1, pool->pending);
-  ab_page_set_state(ab_page_slot_of(page, 0), AB_PAGE_ENDED);
+  ab_page_set_state(page, 0, AB_PAGE_ENDED);
   CHECK_INT(AB_OK, ab_page_claim(page, 0, 1, now));
   CHECK(pool_in(page, 0, "one") == pool);
   CHECK_INT(0, pool->pending + pool->most + pool->used + pool->idle);
@@ -142,7 +142,7 @@ CHECK_CASE(pools_of_one_name_are_added) {
   CHECK_INT(21, sum->waits.sum);
   CHECK_INT(2, ab_cells_count(&sum->waits));
   /* One is no more, and nobody has its slot yet. */
-  ab_page_set_state(ab_page_slot_of(page, 0), AB_PAGE_ENDED);
+  ab_page_set_state(page, 0, AB_PAGE_ENDED);
   CHECK_INT(AB_OK, ab_tally_take(&tally, page));
   sum = sum_of(&tally, "one");
   CHECK_INT(5, sum->most);

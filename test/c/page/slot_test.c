@@ -17,11 +17,19 @@ static ab_page *new_page(uint32_t slots) {
   return made;
 }
 
-static int claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
+static uint32_t index_of(const ab_page_slot *slot) {
   ptrdiff_t offset = (char *)slot - (char *)ab_page_slot_of(made, 0);
   uint32_t index = (uint32_t)offset / ab_page_head_of(made)->slot_size;
   CHECK(ab_page_slot_of(made, index) == slot);
-  return ab_page_claim(made, index, phase, now);
+  return index;
+}
+
+static int claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
+  return ab_page_claim(made, index_of(slot), phase, now);
+}
+
+static void set_state(ab_page_slot *slot, enum ab_page_state state) {
+  ab_page_set_state(made, index_of(slot), state);
 }
 
 /* Runs fn in a child, which then ends, or waits to be killed. */
@@ -51,7 +59,7 @@ static void kill_child(pid_t pid) {
 
 static void serve(ab_page_slot *slot) {
   CHECK_INT(AB_OK, claim(slot, 0, start));
-  ab_page_set_state(slot, AB_PAGE_SERVING);
+  set_state(slot, AB_PAGE_SERVING);
   slot->figures.requests += 5;
   slot->figures.rejected[AB_REJECT_QUEUE_FULL] += 2;
   slot->figures.connections = 7;
@@ -64,7 +72,7 @@ CHECK_CASE(a_slot_is_taken) {
   CHECK_INT(AB_PAGE_EMPTY, view.state);
   CHECK_INT(0, view.claims);
   CHECK_INT(0, view.pid);
-  CHECK(!ab_page_is_mine(slot));
+  CHECK(!ab_page_is_mine(page, 1));
   CHECK_INT(AB_OK, claim(slot, 3, (ab_page_time){5, 6}));
   view = ab_page_look(slot);
   CHECK_INT(AB_PAGE_BOOTING, view.state);
@@ -74,8 +82,8 @@ CHECK_CASE(a_slot_is_taken) {
   CHECK_INT(5, view.taken_at);
   CHECK_INT(6, view.started_at);
   CHECK_INT(0, view.beat);
-  CHECK(ab_page_is_mine(slot));
-  ab_page_beat(slot, 9);
+  CHECK(ab_page_is_mine(page, 1));
+  ab_page_beat(page, 1, 9);
   CHECK_INT(9, ab_page_look(slot).beat);
   CHECK_INT(AB_PAGE_EMPTY, ab_page_look(ab_page_slot_of(page, 0)).state);
   ab_page_drop(page);
@@ -97,7 +105,7 @@ CHECK_CASE(sums_go_on_when_a_slot_is_taken_over) {
     CHECK_INT(2 * i, sums.rejected[AB_REJECT_QUEUE_FULL]);
     CHECK_INT(7, sums.connections); /* nobody has said that the process is no more */
   }
-  ab_page_set_state(slot, AB_PAGE_ENDED);
+  set_state(slot, AB_PAGE_ENDED);
   CHECK_INT(0, ab_page_sums(page).connections);
   CHECK_INT(15, ab_page_sums(page).requests);
   CHECK_INT(5, ab_page_look(slot).figures.requests);
@@ -114,8 +122,8 @@ CHECK_CASE(a_slot_whose_process_is_alive_is_not_taken) {
   pid_t pid = in_child(serve, slot, true);
   CHECK_INT(AB_AGAIN, claim(slot, 0, start));
   CHECK_INT(pid, ab_page_look(slot).pid);
-  CHECK(ab_page_may_set(page, slot)); /* we have made the page */
-  ab_page_set_state(slot, AB_PAGE_ENDED);
+  CHECK(ab_page_may_set(page, 0)); /* we have made the page */
+  set_state(slot, AB_PAGE_ENDED);
   CHECK_INT(AB_OK, claim(slot, 0, start));
   kill_child(pid);
   ab_page_drop(page);
@@ -191,7 +199,7 @@ CHECK_CASE(a_claim_that_was_cut_short) {
 static void count_for_ever(ab_page_slot *slot, uint64_t *told) {
   for (;;) {
     if (claim(slot, 0, start) != AB_OK) _exit(1);
-    ab_page_set_state(slot, AB_PAGE_SERVING);
+    set_state(slot, AB_PAGE_SERVING);
     for (int i = 0; i < 3; i++) {
       __atomic_fetch_add(told, 1, __ATOMIC_RELAXED);
       __atomic_store_n(&slot->figures.requests, slot->figures.requests + 1, __ATOMIC_RELAXED);
@@ -259,13 +267,78 @@ CHECK_CASE(what_other_states_say) {
   CHECK_INT(AB_OK, claim(slot, 0, start));
   slot->figures.in_app = 3;
   for (enum ab_page_state state = AB_PAGE_EMPTY; state < AB_PAGE_STATES; state++) {
-    ab_page_set_state(slot, state);
+    set_state(slot, state);
     bool live = state != AB_PAGE_EMPTY && state != AB_PAGE_ENDED;
     CHECK_INT(state, ab_page_look(slot).state);
     CHECK_INT(live ? 3 : 0, ab_page_sums(page).in_app);
   }
   slot->state = 77; /* of another version's */
   CHECK_INT(AB_PAGE_ENDED, ab_page_look(slot).state);
+  ab_page_drop(page);
+}
+
+/* Whatever others write over what a process has said of itself: it knows, and says it again. */
+CHECK_CASE(a_claim_is_told_again) {
+  ab_page *page = new_page(2);
+  ab_page_slot *slot = ab_page_slot_of(page, 1);
+  CHECK_INT(AB_OK, claim(slot, 3, (ab_page_time){5, 6}));
+  set_state(slot, AB_PAGE_SERVING);
+  ab_page_view before = ab_page_look(slot);
+  for (int byte = 0; byte < 256; byte += 51) {
+    memset(slot, byte, offsetof(ab_page_slot, beat));
+    CHECK(ab_page_is_mine(page, 1));
+    CHECK(ab_page_may_set(page, 1));
+    ab_page_beat(page, 1, 9);
+    ab_page_view view = ab_page_look(slot);
+    CHECK(view.settled);
+    CHECK_INT(before.pid, view.pid);
+    CHECK_INT(before.claims, view.claims);
+    CHECK_INT(AB_PAGE_SERVING, view.state);
+    CHECK_INT(3, view.phase);
+    CHECK_INT(5, view.taken_at);
+    CHECK_INT(6, view.started_at);
+    CHECK_INT(9, view.beat);
+  }
+  CHECK(!ab_page_is_mine(page, 0));
+  ab_page_drop(page);
+}
+
+static void look_in_a_child(ab_page_slot *slot) {
+  if (ab_page_is_mine(made, index_of(slot))) _exit(1);
+  ab_page_beat(made, index_of(slot), 77);
+  _exit(slot->holder >> 32 == (uint64_t)getppid() ? 0 : 2);
+}
+
+CHECK_CASE(a_forked_process_has_not_claimed_it) {
+  ab_page *page = new_page(1);
+  ab_page_slot *slot = ab_page_slot_of(page, 0);
+  int status = -1;
+  CHECK_INT(AB_OK, claim(slot, 0, start));
+  pid_t pid = fork();
+  if (pid == 0) look_in_a_child(slot);
+  CHECK_INT(pid, waitpid(pid, &status, 0));
+  CHECK_INT(0, status);
+  ab_page_drop(page);
+}
+
+/* The creator knows which slots are free: whoever seems to have one, and to live. */
+CHECK_CASE(a_slot_that_the_creator_frees) {
+  ab_page *page = new_page(1);
+  ab_page_slot *slot = ab_page_slot_of(page, 0);
+  for (unsigned way = 0; way < 2; way++) {
+    slot->holder = (uint64_t)getppid() << 32 | 7;
+    slot->settled = way ? 7 : 4;
+    slot->state = AB_PAGE_SERVING;
+    CHECK_INT(AB_AGAIN, claim(slot, 0, start));
+    set_state(slot, AB_PAGE_EMPTY);
+    CHECK_INT(0, ab_page_look(slot).pid);
+    CHECK_INT(AB_OK, claim(slot, 0, start));
+    CHECK_INT(8, ab_page_look(slot).claims);
+    set_state(slot, AB_PAGE_ENDED);
+    ab_page_drop(page);
+    page = new_page(1);
+    slot = ab_page_slot_of(page, 0);
+  }
   ab_page_drop(page);
 }
 

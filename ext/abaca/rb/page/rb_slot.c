@@ -56,9 +56,9 @@ void ab__slot_check_writable(VALUE self) {
 }
 
 /* ... to write in it. */
-static ab_page_slot *open_slot(VALUE self) {
+static ab_page *open_page(VALUE self) {
   ab__slot_check_writable(self);
-  return slot_of(self);
+  return ab__slot_page(self);
 }
 
 static ab_page_view look(VALUE self) {
@@ -97,10 +97,11 @@ static VALUE slot_state(VALUE self) {
 /* call-seq: state = Symbol */
 static VALUE slot_set_state(VALUE self, VALUE name) {
   enum ab_page_state state = state_of(name);
-  ab_page_slot *slot = open_slot(self);
-  if (!ab_page_may_set(ab__page_of(own_of(self)->page), slot))
+  const ab_page *page = open_page(self);
+  uint32_t index = own_of(self)->index;
+  if (!ab_page_may_set(page, index))
     refuse(self, "only it and the page's creator may write its state");
-  ab_page_set_state(slot, state);
+  ab_page_set_state(page, index, state);
   return name;
 }
 
@@ -110,9 +111,9 @@ static VALUE slot_set_state(VALUE self, VALUE name) {
 static VALUE slot_take(VALUE self, VALUE phase) {
   uint32_t number = NUM2UINT(phase);
   rb_slot *own = own_of(self);
-  ab_page_slot *slot = open_slot(self);
-  if (own->occupied && ab_page_is_mine(slot)) refuse(self, "a server runs in it");
-  int result = ab_page_claim(ab__page_of(own->page), own->index, number, ab__page_now());
+  ab_page *page = open_page(self);
+  if (own->occupied && ab_page_is_mine(page, own->index)) refuse(self, "a server runs in it");
+  int result = ab_page_claim(page, own->index, number, ab__page_now());
   if (result == AB_ENOSPC) rb_syserr_fail(ENOSPC, "cannot keep room for a slot of the page");
   if (result != AB_OK) refuse(self, "it is alive");
   own->occupied = false; /* it was by the process that has forked this one */
@@ -121,15 +122,16 @@ static VALUE slot_take(VALUE self, VALUE phase) {
 
 /* call-seq: mine? -> true or false */
 static VALUE slot_is_mine(VALUE self) {
-  return ab_page_is_mine(slot_of(self)) ? Qtrue : Qfalse;
+  return ab_page_is_mine(ab__slot_page(self), own_of(self)->index) ? Qtrue : Qfalse;
 }
 
 /* call-seq: beat -> nil */
 static VALUE slot_beat(VALUE self) {
-  ab_page_slot *slot = open_slot(self);
-  if (!ab_page_is_mine(slot))
+  const ab_page *page = open_page(self);
+  uint32_t index = own_of(self)->index;
+  if (!ab_page_is_mine(page, index))
     refuse(self, "a heartbeat comes from the process that has claimed it");
-  ab_page_beat(slot, ab_clock_monotonic());
+  ab_page_beat(page, index, ab_clock_monotonic());
   return Qnil;
 }
 
@@ -138,8 +140,10 @@ static VALUE slot_beat(VALUE self) {
  * queue: Integer, or nil for any number. */
 static VALUE slot_limit(VALUE self, VALUE places, VALUE queue) {
   uint32_t count = NUM2UINT(places), most = NIL_P(queue) ? UINT32_MAX : NUM2UINT(queue);
-  ab_page_slot *slot = open_slot(self);
-  if (!ab_page_is_mine(slot)) refuse(self, "its limits come from the process that has claimed it");
+  const ab_page *page = open_page(self);
+  ab_page_slot *slot = slot_of(self);
+  if (!ab_page_is_mine(page, own_of(self)->index))
+    refuse(self, "its limits come from the process that has claimed it");
   AB_PUT(slot->process.queue_most, most);
   AB_PUT(slot->process.places, count);
   return Qnil;
@@ -177,11 +181,11 @@ static VALUE slot_started_at(VALUE self) {
                           (long)(view.started_at % AB_NSEC_PER_SEC));
 }
 
-/* nil without one. */
+/* nil without one, and for one to come. */
 static VALUE age_of(ab_nsec moment) {
   ab_nsec now = ab_clock_monotonic();
-  if (!moment) return Qnil;
-  return DBL2NUM(now > moment ? (double)(now - moment) / (double)AB_NSEC_PER_SEC : 0.0);
+  if (!moment || moment > now) return Qnil;
+  return DBL2NUM((double)(now - moment) / (double)AB_NSEC_PER_SEC);
 }
 
 /* call-seq: beat_age -> Float or nil */
@@ -209,7 +213,7 @@ void ab_slot_check_type(VALUE slot) {
 }
 
 void ab__slot_check_mine(VALUE slot) {
-  if (!ab_page_is_mine(open_slot(slot)))
+  if (!ab_page_is_mine(open_page(slot), own_of(slot)->index))
     refuse(slot, "a server runs in the process that has claimed it");
 }
 

@@ -31,7 +31,7 @@ void ab_server_enter_slot(ab_server *server) {
   }
   ab_server_open_sight(server);
   ab_server_say(server, AB_PAGE_SERVING);
-  ab_page_beat(server->part, ab_clock_monotonic());
+  ab_page_beat(server->page, siblings.own, ab_clock_monotonic());
 }
 
 void ab_server_leave_slot(ab_server *server) {
@@ -44,7 +44,7 @@ void ab_server_leave_slot(ab_server *server) {
 }
 
 void ab_server_say(ab_server *server, enum ab_page_state state) {
-  if (server->part) ab_page_set_state(server->part, state);
+  if (server->part) ab_page_set_state(server->page, ab_slot_index(server->slot), state);
 }
 
 /* call-seq: beat(offloads) -> nil
@@ -58,7 +58,7 @@ static VALUE server_beat(VALUE self, VALUE offloads) {
   ab_server *server = ab_server_own_or_null(self);
   if (!server || !server->part) return Qnil;
   ab_nsec turned = ab_engine_show_now(server->run.rack.engine), now = ab_clock_monotonic();
-  if (turned >= server->asked) ab_page_beat(server->part, now);
+  if (turned >= server->asked) ab_page_beat(server->page, ab_slot_index(server->slot), now);
   server->asked = now;
   ab_server_look_at_process(server, NUM2UINT(offloads), now);
   if (!server->run.rack.standby) ab_server_second(&server->run, now);

@@ -101,8 +101,13 @@ module Abaca
 
         # --- its life ---
 
-        # @return [Float] seconds since its last heartbeat, or since it has booted
-        def silence = [@slot.beat_age, now - @booted].compact.min
+        # @return [Float] seconds since its last heartbeat, or since it has booted. A heartbeat that was seen stays seen,
+        #   whatever the page says later
+        def silence
+          age = @slot.beat_age
+          @beat = [@booted, @beat, age && (now - age)].compact.max
+          now - @beat
+        end
 
         # @return [Time] of its last heartbeat, or its start
         def last_checkin = @slot.beat_age ? Time.now - @slot.beat_age : @started_at

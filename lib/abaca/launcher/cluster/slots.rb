@@ -26,11 +26,17 @@ module Abaca
           @started_at = Time.now
         end
 
+        # A slot for a new worker. What the page says of who has it does not matter: the master knows.
+        #
         # @param index [Integer] a worker's number
         # @param taken [Array<Page::Slot>] those of workers whose ends are not known
         # @return [Page::Slot, nil] nil if this number has no slot at the moment
         def free(index, taken)
-          [index, index + @most].map { |i| @page[i] }.find { |slot| !taken.include?(slot) } if index < @most
+          return if index >= @most
+
+          slot = [index, index + @most].map { |i| @page[i] }.find { |one| !taken.include?(one) }
+          slot&.state = :empty
+          slot
         end
 
         # @param number [Integer] of a slot
