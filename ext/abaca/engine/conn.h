@@ -183,8 +183,8 @@ struct ab_engine {
   int64_t date_second;
   uint64_t taken;       /* requests, of which the application has some */
   ab_figures *stats;    /* where it counts: the next one, or a slot of the page */
-  ab_figures own_stats; /* what there is now; in the page that is only shown (AB_NOW). And, while
-                           it counts there, the counters that it has found */
+  ab_figures own_stats; /* what there is now, which the page only shows (AB_NOW); while it counts
+                           in the page, also the counters that it has found there */
   struct ab_hold *hold; /* NULL: nothing was held back yet */
   struct ab_balance *balance;       /* NULL: it has no siblings */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
@@ -425,8 +425,8 @@ void ab__conn_fail(ab_conn *conn, int error);
 /* The same for one that has no exchange. */
 void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head);
 
-/* What there is now has become more or less, or another number. The engine decides by its own
- * memory: in the page anybody may write anything. */
+/* Changes a figure of what there is now: in the engine's own memory, by which it decides, and in
+ * the page, where it is only shown and any process may write over it. */
 #define AB_SHOW(engine, figure, number)                                                            \
   AB_PUT((engine)->stats->figure, (engine)->own_stats.figure = (number))
 #define AB_NOW(engine, figure, change)                                                             \

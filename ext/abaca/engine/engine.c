@@ -121,6 +121,7 @@ void ab_engine_count_in(ab_engine *engine, ab_figures *figures) {
 ab_nsec ab_engine_show_now(ab_engine *engine) {
   ab_engine_lock(engine);
   ab_figures_show_now(engine->stats, &engine->own_stats);
+  if (engine->rows) ab_rows_show(engine->rows);
   ab_nsec turned = engine->turned_at;
   ab_engine_unlock(engine);
   return turned;

@@ -21,7 +21,7 @@ ab_row *ab_rows_take(ab_rows *self) {
     return NULL;
   }
   ab_row *row = &self->rows[self->fresh++];
-  AB_PUT(*self->mark, self->fresh);
+  ab_rows_show(self);
   AB_PUT(row->touched, 0); /* a process that was killed may have left anything: it is not plain */
   return row;
 }

@@ -136,9 +136,16 @@ static size_t fibers_of(const ab_server *server) {
   return run->main.pool ? ab_spares_busy(run) : 0;
 }
 
+/* What others may have written over. */
+static void show_again(const ab_sight *sight, ab_page_process *process) {
+  AB_PUT(process->stall_after, sight->stall_after);
+  ab_rows_show(&sight->rows);
+}
+
 void ab_server_look_at_process(ab_server *server, uint32_t offloads, ab_nsec now) {
   ab_page_process *process = &server->part->process;
   ab_run *run = &server->run;
+  if (run->rack.sight) show_again(run->rack.sight, process);
   count_collections(server, process, now);
   AB_PUT(process->cpu, cpu_time());
   AB_PUT(process->rss, resident());

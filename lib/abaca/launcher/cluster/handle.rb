@@ -101,8 +101,9 @@ module Abaca
 
         # --- its life ---
 
-        # @return [Float] seconds since its last heartbeat, or since it has booted. A heartbeat that was seen stays seen,
-        #   whatever the page says later
+        # Remembers the last heartbeat, since a damaged page may say later that there was none.
+        #
+        # @return [Float] seconds since its last heartbeat, or since it has booted
         def silence
           age = @slot.beat_age
           @beat = [@booted, @beat, age && (now - age)].compact.max

@@ -26,7 +26,7 @@ module Abaca
           @started_at = Time.now
         end
 
-        # A slot for a new worker. What the page says of who has it does not matter: the master knows.
+        # Frees a slot for a new worker. The master knows that no worker has it, whatever the page says.
         #
         # @param index [Integer] a worker's number
         # @param taken [Array<Page::Slot>] those of workers whose ends are not known
