@@ -153,14 +153,20 @@ static void look_at_all(ab_engine *engine) {
 
 /* --- pressure --- */
 
+/* No more than MOST. */
+static uint64_t add_length(uint64_t count, const ab_list *head) {
+  const ab_list *node = head->next;
+  for (; node != head && count < MOST; node = node->next) count++;
+  return count < MOST ? count : MOST;
+}
+
 /* Requests that wait for the engine, for a place, and, where they compute, in the application. */
 static uint32_t waiting_now(const ab_engine *engine) {
   const ab_figures *stats = &engine->own_stats;
   uint64_t count = stats->waiting - stats->held;
   if (engine->balance->siblings.computes) count += ab__engine_taken(engine);
-  const ab_list *node = engine->batch.next;
-  for (; node != &engine->batch && count < MOST; node = node->next) count++;
-  return count < MOST ? (uint32_t)count : MOST;
+  count = add_length(count, &engine->batch);
+  return (uint32_t)add_length(count, &engine->later);
 }
 
 /* How many wait changes from turn to turn, the more so the more connections are busy. What is

@@ -252,48 +252,76 @@ static void end_of_input(ab_conn *conn) {
   }
 }
 
+/* Small records cost more than their content: what came over the network for them is charged. */
+static ssize_t receive_tls(ab_conn *conn, const struct iovec *iov, int count, bool *drained) {
+  const ab_link_scratch *scratch = &conn->engine->scratch;
+  uint64_t before = scratch->received;
+  ssize_t n = ab_link_receive(&conn->link, iov, count, drained);
+  uint64_t came = scratch->received - before, content = n > 0 ? (uint64_t)n : 0;
+  if (came > content) ab__conn_charge(conn, (size_t)(came - content));
+  return n;
+}
+
+ssize_t ab__conn_receive(ab_conn *conn, const struct iovec *iov, int count) {
+  bool drained;
+  ssize_t n = AB_UNLIKELY(ab_link_is_tls(&conn->link))
+                  ? receive_tls(conn, iov, count, &drained)
+                  : ab_link_receive(&conn->link, iov, count, &drained);
+  ab__conn_charge(conn, AB_SHARE_BYTES);
+  if (n > 0) {
+    if (drained && !conn->hung_up) ab__conn_emptied(conn); /* or until the stream ends */
+    conn->engine->stats->received += (uint64_t)n;
+    return n;
+  }
+  conn->readable = false;
+  if (n == AB_AGAIN) {
+    ab__conn_emptied(conn);
+    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
+  }
+  return n;
+}
+
 /* Reads into buf. Returns bytes, or 0 when there is nothing to use; at the end of the stream the
  * connection has been dropped unless the application has it. */
 static size_t receive(ab_conn *conn, char *buf, size_t room) {
   struct iovec iov = {buf, room};
-  bool drained;
-  ssize_t n = ab_link_receive(&conn->link, &iov, 1, &drained);
-  if (n > 0) {
-    if (drained && !conn->hung_up) ab__conn_emptied(conn); /* or until the stream ends */
-    conn->engine->stats->received += (uint64_t)n;
-    return (size_t)n;
-  }
-  conn->readable = false;
+  ssize_t n = ab__conn_receive(conn, &iov, 1);
+  if (n > 0) return (size_t)n;
   if (n == 0) {
     end_of_input(conn);
   } else if (n != AB_AGAIN) {
     ab__conn_drop(conn);
-  } else {
-    ab__conn_emptied(conn);
-    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
   }
   return 0;
 }
 
-size_t ab__conn_arena_room(const ab_engine *engine) {
-  size_t left = ab_arena_left(&engine->arena);
-  if (left < engine->request_room + AB_RECV_MIN) return 0;
-  left -= engine->request_room;
-  return left < AB_RECV_MAX ? left : AB_RECV_MAX;
+/* If the share is used up, the connection is served again later. */
+static bool has_share(ab_conn *conn) {
+  if (AB_LIKELY(ab__conn_has_share(conn))) return true;
+  ab__engine_ready(conn);
+  return false;
+}
+
+size_t ab__conn_room(ab_conn *conn) {
+  if (!has_share(conn)) return 0;
+  size_t room = ab__arena_room(conn->engine);
+  if (room == 0) ab__engine_ready(conn);
+  return room;
+}
+
+void ab__conn_spend(ab_conn *conn, size_t len) {
+  ab_arena_take(&conn->engine->arena, len);
+  ab__conn_charge(conn, len);
 }
 
 bool ab__conn_fill(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  size_t room = ab__conn_arena_room(engine);
-  if (room == 0) {
-    ab__engine_ready(conn);
-    return false;
-  }
+  size_t room = ab__conn_room(conn);
+  if (room == 0) return false;
   if (conn->own) ab__conn_free_input(conn);
-  char *buf = ab_arena_top(&engine->arena);
+  char *buf = ab_arena_top(&conn->engine->arena);
   size_t n = receive(conn, buf, room);
   if (n == 0) return false;
-  ab_arena_take(&engine->arena, n);
+  ab__conn_spend(conn, n);
   conn->in = buf;
   conn->in_len = (uint32_t)n;
   return true;
@@ -307,21 +335,21 @@ bool ab__conn_append(ab_conn *conn, const char *ptr, size_t len) {
 }
 
 bool ab__conn_read_behind(ab_conn *conn, size_t room) {
+  if (!has_share(conn)) return false;
   if (!own_input(conn, room)) {
     ab__conn_fail(conn, AB_HTTP_NO_MEMORY);
     return false;
   }
   size_t n = receive(conn, conn->own + conn->in_len, conn->own_capacity - conn->in_len);
+  ab__conn_charge(conn, n);
   conn->in_len += (uint32_t)n;
   return n > 0;
 }
 
 static bool discard(ab_conn *conn) {
   if (!conn->readable) return false;
-  size_t room = ab__conn_arena_room(conn->engine);
-  if (room > 0) return receive(conn, ab_arena_top(&conn->engine->arena), room) > 0;
-  ab__engine_ready(conn);
-  return false;
+  size_t room = ab__conn_room(conn);
+  return room > 0 && receive(conn, ab_arena_top(&conn->engine->arena), room) > 0;
 }
 
 /* --- serving --- */
@@ -352,7 +380,7 @@ void ab__conn_advance(ab_conn *conn) {
   }
   int steps = 0;
   while (advance(conn)) {
-    if (++steps == AB_TURN_RECVS) {
+    if (++steps == AB_TURN_STEPS) {
       ab__engine_ready(conn);
       break;
     }

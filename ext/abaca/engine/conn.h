@@ -87,7 +87,7 @@ typedef struct ab_service {
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
 struct ab_conn {
   ab_link link;
-  ab_list ready_link; /* in engine->ready, ->batch, ->signers or ->dead */
+  ab_list ready_link; /* in engine->ready, ->later, ->batch, ->signers or ->dead */
   ab_wheel_node timer;
   ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
   ab_engine *engine;
@@ -109,7 +109,7 @@ struct ab_conn {
   ab_addr peer;
   uint8_t state;         /* enum ab_conn_state */
   uint8_t turn_requests; /* begun in this turn, for fairness */
-  uint8_t turn_recvs;    /* of bodies in this turn, for fairness */
+  uint8_t turn_share;    /* units of AB_TURN_SHARE that it has used since its turn began */
   bool readable : 1;     /* the socket may have input */
   bool hung_up : 1;      /* the peer has closed its side: read until the end */
   bool touched : 1;      /* in engine->touched */
@@ -146,6 +146,7 @@ struct ab_engine {
   ab_nsec turned_at;  /* when the turn began */
   ab_nsec latest;     /* the time that was last told, in the turn or in its requests */
   ab_list ready;      /* connections to be served in the next turn */
+  ab_list later;      /* connections that have used up a share, served behind those in `ready` */
   ab_list batch;      /* connections to be served in this turn */
   ab_list requests;   /* exchanges in state QUEUED, oldest first */
   ab_list events;     /* exchanges with something else to tell */
@@ -220,7 +221,10 @@ struct ab_engine {
 #define AB_STEP_SIGNS    4    /* signatures of TLS handshakes in a step */
 #define AB_STEP_CONNS    1024 /* connections touched in one step; the others wait for the next */
 #define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
-#define AB_TURN_RECVS    8    /* reads of one connection in a turn */
+#define AB_TURN_STEPS    8    /* steps of one connection's protocol in a turn */
+#define AB_TURN_SHARE    8    /* units of one connection in a turn: a read is one, and so are ... */
+#define AB_SHARE_BYTES   8192 /* ... bytes that pass through the arena, or what costs as much */
+#define AB_TURN_LATER    4    /* connections of engine->later in a turn */
 #define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
 #define AB_SHARE_ACCEPTS 8    /* ... with siblings that would accept the others */
 #define AB_LOOK_ACCEPTS  512  /* ... while no requests are taken, at each look */
@@ -275,6 +279,8 @@ bool ab__conn_is_unwanted(const ab_conn *conn);
 void ab__conn_await_request(ab_conn *conn);
 /* Forgets the input, which has been used up. */
 void ab__conn_free_input(ab_conn *conn);
+/* One read. Returns as ab_link_receive; the end of the stream and errors are left to the caller. */
+ssize_t ab__conn_receive(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNUSED;
 /* One read into the arena, when there is no input. False without bytes; it may have ended. */
 bool ab__conn_fill(ab_conn *conn);
 /* Copies bytes behind the input. False without memory. */
@@ -288,8 +294,25 @@ void ab__conn_leave(ab_conn *conn);
 void ab__conn_hurry(ab_conn *conn);
 /* Idle, and its time is over: leaves, unless a request has come all the same. */
 void ab__conn_part(ab_conn *conn);
-/* Bytes that a read into the arena may take; 0 when it has to wait for the next turn. */
-size_t ab__conn_arena_room(const ab_engine *engine);
+/* Bytes that a read into the arena may take; 0 when it has to wait for the next step. */
+static inline size_t ab__arena_room(const ab_engine *engine) {
+  size_t left = ab_arena_left(&engine->arena), kept = engine->request_room;
+  if (AB_UNLIKELY(left < kept + AB_RECV_MIN)) return 0;
+  return left - kept < AB_RECV_MAX ? left - kept : AB_RECV_MAX;
+}
+/* Bytes that the connection may read into the arena now. 0: it has to wait, and is served again. */
+size_t ab__conn_room(ab_conn *conn);
+/* The connection has read `len` bytes into the arena. */
+void ab__conn_spend(ab_conn *conn, size_t len);
+
+/* Takes what `len` bytes cost off the connection's share of the turn. */
+static inline void ab__conn_charge(ab_conn *conn, size_t len) {
+  size_t used = conn->turn_share + len / AB_SHARE_BYTES;
+  conn->turn_share = used < AB_TURN_SHARE ? (uint8_t)used : AB_TURN_SHARE;
+}
+static inline bool ab__conn_has_share(const ab_conn *conn) {
+  return conn->turn_share < AB_TURN_SHARE;
+}
 
 /* TLS has something of its own to send. */
 static inline bool ab__conn_owes(const ab_conn *conn) {
@@ -512,7 +535,8 @@ void ab__services_fini(ab_engine *engine);
 
 /* The connection is looked at when the step ends. False when the step is full. */
 bool ab__engine_touch(ab_conn *conn);
-/* The connection is served in the next turn, or in this one if its turn is still to come. */
+/* The connection is served in the next turn, or in this one if its turn is still to come. If it has
+ * used up its share, it is served behind all others, perhaps some turns later. */
 void ab__engine_ready(ab_conn *conn);
 /* Something for the log; dropped while AB_NOTICES wait. */
 void ab__engine_notice(ab_conn *conn, const char *what);

@@ -9,6 +9,9 @@
  * one client sends and resets in a burst must not hold up the others. */
 #define PIECE         4096
 #define TURN_REQUESTS 100
+/* A frame is charged as this many bytes, however small it is; so many use up a share of a turn. */
+#define FRAME_BYTES 128
+#define TURN_FRAMES (AB_TURN_SHARE * AB_SHARE_BYTES / FRAME_BYTES)
 
 enum session_wait {
   WAIT_NONE,    /* for the application, or for output, which has a deadline of its own */
@@ -215,9 +218,13 @@ static void receive(ab_conn *conn) {
   const ab_mem *mem = &conn->engine->mem;
   hold(session);
   int error = AB_OK;
-  while (!error && conn->in_len > 0 && conn->turn_requests < TURN_REQUESTS) {
+  uint64_t frames = 0, before = ab_h2_frames(session->h2);
+  while (!error && conn->in_len > 0 && conn->turn_requests < TURN_REQUESTS &&
+         frames < TURN_FRAMES) {
     error = receive_piece(session);
+    frames = ab_h2_frames(session->h2) - before;
   }
+  ab__conn_charge(conn, frames * FRAME_BYTES);
   if (AB_UNLIKELY(error)) {
     conn->in_len = 0;
     fail(session);
@@ -246,7 +253,9 @@ static bool advance(ab_conn *conn) {
     return false;
   }
   receive(conn);
-  return conn->state == AB_CONN_HEAD && (conn->readable || conn->in_len > 0);
+  if (conn->state != AB_CONN_HEAD) return false;
+  if (conn->in_len > 0) ab__engine_ready(conn);
+  return conn->in_len == 0 && conn->readable;
 }
 
 /* --- deadlines, and the end --- */

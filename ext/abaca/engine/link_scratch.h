@@ -8,6 +8,7 @@ typedef struct ab_link_scratch {
   const ab_mem *mem;
   const ab_nsec *now;    /* monotonic */
   const int64_t *second; /* Unix time */
+  uint64_t received;     /* bytes that came from the network, for all links */
   char *in, *out;        /* NULL before the first TLS link */
 } ab_link_scratch;
 

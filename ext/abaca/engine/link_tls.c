@@ -169,6 +169,7 @@ static int receive_bytes(ab_link *link, ab_tls_wire *wire, size_t most, bool *em
   *emptied = n < (ssize_t)most;
   if (n < 0) return n == AB_EPEER ? break_link(tls) : (int)n;
   if (n == 0) tls->peer_ended = true;
+  tls->scratch->received += (uint64_t)n;
   wire->in = tls->scratch->in;
   wire->in_len = (size_t)n;
   if (tls->kept) forget_kept(tls); /* it was taken */

@@ -21,7 +21,10 @@ bool ab__engine_touch(ab_conn *conn) {
 }
 
 void ab__engine_ready(ab_conn *conn) {
-  if (ab_list_empty(&conn->ready_link)) ab_list_append(&conn->engine->ready, &conn->ready_link);
+  ab_engine *engine = conn->engine;
+  if (!ab_list_empty(&conn->ready_link)) return;
+  ab_list_append(AB_LIKELY(ab__conn_has_share(conn)) ? &engine->ready : &engine->later,
+                 &conn->ready_link);
 }
 
 void ab__engine_event(ab_exchange *exchange, unsigned events) {

@@ -39,7 +39,7 @@ static ssize_t take_input(ab_exchange *exchange, char *buf, size_t len) {
  * much is wanted, a window if little is, so that not each line costs a system call. */
 static size_t room_ahead(const ab_exchange *exchange, size_t direct, size_t len) {
   const ab_conn *conn = exchange->conn;
-  size_t room = ab__conn_arena_room(conn->engine), wanted = 0;
+  size_t room = ab__arena_room(conn->engine), wanted = 0;
   if (len < AB_RECV_MIN) {
     wanted = (size_t)ab__conn_limits(conn)->body_window;
     if (wanted < FRAMING_ROOM) wanted = FRAMING_ROOM;
@@ -53,11 +53,10 @@ static size_t room_ahead(const ab_exchange *exchange, size_t direct, size_t len)
 static void take_received(ab_exchange *exchange, size_t got, size_t direct, char *ahead) {
   ab_conn *conn = exchange->conn;
   size_t content = got < direct ? got : direct;
-  conn->engine->stats->received += got;
   exchange->expects = false;
   if (content > 0) ab_body_received(exchange->body, content);
   if (got == content) return;
-  ab_arena_take(&conn->engine->arena, got - content);
+  ab__conn_spend(conn, got - content);
   conn->in = ahead;
   conn->in_len = (uint32_t)(got - content);
 }
@@ -66,7 +65,7 @@ static void take_received(ab_exchange *exchange, size_t got, size_t direct, char
  * input has come; AB_AGAIN, or the error that the body ends with. */
 static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
   ab_conn *conn = exchange->conn;
-  if (conn->turn_recvs >= AB_TURN_RECVS || !ab__engine_touch(conn)) return AB_AGAIN;
+  if (!ab__conn_has_share(conn) || !ab__engine_touch(conn)) return AB_AGAIN;
   if (conn->own) ab__conn_free_input(conn);
   uint64_t next = ab_body_direct(exchange->body);
   size_t direct = next < len ? (size_t)next : len;
@@ -74,20 +73,13 @@ static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
   struct iovec iov[] = {{buf, direct}, {ahead, room_ahead(exchange, direct, len)}};
   if (direct + iov[1].iov_len == 0) return AB_AGAIN; /* until the arena is empty */
 
-  bool both = direct > 0 && iov[1].iov_len > 0, drained;
-  ssize_t n = ab_link_receive(&conn->link, direct > 0 ? iov : iov + 1, both ? 2 : 1, &drained);
-  conn->turn_recvs++;
+  bool both = direct > 0 && iov[1].iov_len > 0;
+  ssize_t n = ab__conn_receive(conn, direct > 0 ? iov : iov + 1, both ? 2 : 1);
   if (n > 0) {
-    if (drained && !conn->hung_up) ab__conn_emptied(conn); /* or until the stream ends */
     take_received(exchange, (size_t)n, direct, ahead);
     return (size_t)n < direct ? n : (ssize_t)direct;
   }
-  conn->readable = false;
-  if (n == AB_AGAIN) {
-    ab__conn_emptied(conn);
-    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
-    return n;
-  }
+  if (n == AB_AGAIN) return n;
   if (n < 0) {
     ab__conn_drop(conn);
   } else {

@@ -27,34 +27,23 @@ struct ab_tunnel {
 
 static bool receive(ab_conn *conn) {
   ab_tunnel *tunnel = conn->tunnel;
-  ab_engine *engine = conn->engine;
   if (!conn->readable || tunnel->peer_ended) return false;
-  size_t room = ab__conn_arena_room(engine);
-  if (room == 0) {
-    ab__engine_ready(conn);
-    return false;
-  }
+  size_t room = ab__conn_room(conn);
+  if (room == 0) return false;
   if (conn->own) ab__conn_free_input(conn);
-  struct iovec iov = {ab_arena_top(&engine->arena), room < PIECE ? room : PIECE};
-  bool drained;
-  ssize_t n = ab_link_receive(&conn->link, &iov, 1, &drained);
+  struct iovec iov = {ab_arena_top(&conn->engine->arena), room < PIECE ? room : PIECE};
+  ssize_t n = ab__conn_receive(conn, &iov, 1);
   if (n > 0) {
-    if (drained && !conn->hung_up) ab__conn_emptied(conn);
-    engine->stats->received += (uint64_t)n;
-    ab_arena_take(&engine->arena, (size_t)n);
+    ab__conn_spend(conn, (size_t)n);
     conn->in = iov.iov_base;
     conn->in_len = (uint32_t)n;
     return true;
   }
-  conn->readable = false;
   if (n == 0) {
     tunnel->peer_ended = true;
     conn->hung_up = false;
   } else if (n != AB_AGAIN) {
     ab__conn_drop(conn);
-  } else {
-    ab__conn_emptied(conn);
-    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
   }
   return n == 0;
 }
@@ -102,14 +91,12 @@ static bool from_app(ab_conn *conn) {
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
   if (conn->state == AB_CONN_DEAD) return false;
   if (!tunnel->has_output || tunnel->app_ended || conn->out || conn->blocked) return false;
-  size_t room = ab__conn_arena_room(engine);
-  if (room == 0) {
-    ab__engine_ready(conn);
-    return false;
-  }
+  size_t room = ab__conn_room(conn);
+  if (room == 0) return false;
   char *piece = ab_arena_top(&engine->arena);
   ssize_t n = ab_sock_recv(tunnel->watch.fd, piece, room < PIECE ? room : PIECE);
   if (n > 0) {
+    ab__conn_charge(conn, (size_t)n);
     struct iovec iov = {piece, (size_t)n};
     if (ab__conn_send(conn, &iov, 1) != AB_OK && conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
     return conn->state != AB_CONN_DEAD;

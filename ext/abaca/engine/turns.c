@@ -54,7 +54,7 @@ static void flush(ab_conn *conn) {
 
 static void end_step(ab_conn *conn) {
   conn->touched = false;
-  conn->turn_requests = conn->turn_recvs = 0;
+  conn->turn_requests = 0;
   flush(conn);
   if (AB_UNLIKELY(ab__conn_has(conn, AB_EXCHANGE_QUEUED))) {
     ab__exchange_wait(conn->exchange);
@@ -99,6 +99,14 @@ static void note_time(ab_engine *engine, ab_nsec now) {
   if (now > engine->latest) engine->latest = now;
 }
 
+/* Connections that have used up a share come last, and only a few of them. */
+static void begin_batch(ab_engine *engine) {
+  ab_list_splice(&engine->batch, &engine->ready);
+  for (unsigned i = 0; i < AB_TURN_LATER && AB_UNLIKELY(!ab_list_empty(&engine->later)); i++) {
+    ab_list_append(&engine->batch, ab_list_shift(&engine->later));
+  }
+}
+
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   ab_engine_pass_time(engine, now);
@@ -109,19 +117,22 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
   if (AB_UNLIKELY(engine->readers_pool != NULL)) ab__loads_reap(engine);
-  ab_list_splice(&engine->batch, &engine->ready);
+  begin_batch(engine);
   if (engine->balance) ab__balance_turn(engine);
   ab_engine_unlock(engine);
 }
 
 static void serve(ab_conn *conn) {
+  conn->turn_share = 0;
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
   ab__conn_advance(conn);
 }
 
+/* Without room in the arena the next connection could not read, and would wait for the next turn.
+ */
 static bool step_full(const ab_engine *engine, uint32_t waiting) {
   return engine->own_stats.waiting >= waiting + AB_STEP_REQUESTS ||
-         engine->touched_count == AB_STEP_CONNS;
+         engine->touched_count == AB_STEP_CONNS || ab__arena_room(engine) == 0;
 }
 
 /* One by one: accepted, read, answered and closed while they are warm. */
@@ -162,7 +173,8 @@ void ab_engine_go_on(ab_engine *engine, ab_nsec now) {
 
 /* Connections to be served in the next turn. */
 static bool has_ready(const ab_engine *engine) {
-  return !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->signers);
+  return !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->later) ||
+         !ab_list_empty(&engine->signers);
 }
 
 bool ab_engine_end_step(ab_engine *engine) {

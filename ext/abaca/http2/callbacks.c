@@ -36,6 +36,7 @@ static bool is_misplaced(ab_h2 *h2, const nghttp2_frame_hd *hd) {
 /* Each frame that comes, unless its header is refused already. */
 static int begin_frame(nghttp2_session *session AB_UNUSED, const nghttp2_frame_hd *hd, void *user) {
   ab_h2 *h2 = user;
+  h2->frames++;
   h2->content = false;
   h2->continuations = hd->type == NGHTTP2_CONTINUATION ? h2->continuations + 1 : 0;
   h2->continued = (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) &&

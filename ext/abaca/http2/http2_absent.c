@@ -40,6 +40,10 @@ uint64_t ab_h2_requests(const ab_h2 *h2) {
   return 0;
 }
 
+uint64_t ab_h2_frames(const ab_h2 *h2) {
+  return 0;
+}
+
 bool ab_h2_is_amid(const ab_h2 *h2) {
   return false;
 }

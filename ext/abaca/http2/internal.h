@@ -50,6 +50,7 @@ struct ab_h2 {
   ab_list streams;
   ab_list blocks; /* of memory that the library has */
   uint64_t requests;
+  uint64_t frames;          /* that have come, the current one included */
   uint32_t open;            /* streams that were told and not closed */
   int32_t last_id;          /* of the peer's streams */
   int32_t gap_from, gap_to; /* streams below it that it has left out last */

@@ -240,6 +240,10 @@ uint64_t ab_h2_requests(const ab_h2 *h2) {
   return h2->requests;
 }
 
+uint64_t ab_h2_frames(const ab_h2 *h2) {
+  return h2->frames;
+}
+
 bool ab_h2_is_amid(const ab_h2 *h2) {
   return !h2->greeted || h2->in_block || h2->continued;
 }

@@ -73,6 +73,8 @@ bool ab_h2_is_over(const ab_h2 *h2);
 uint32_t ab_h2_streams(const ab_h2 *h2);
 /* How often `request` was called. */
 uint64_t ab_h2_requests(const ab_h2 *h2);
+/* How many frames have come, the one that is coming included. */
+uint64_t ab_h2_frames(const ab_h2 *h2);
 /* The peer is in the middle of something that must come to its end in header_timeout: its preface,
  * or a block of fields. */
 bool ab_h2_is_amid(const ab_h2 *h2);

@@ -629,6 +629,34 @@ CHECK_CASE(a_body_is_read) {
   tls_end(&client, &fx);
 }
 
+/* A record of one byte costs as much as what came over the network for it. */
+CHECK_CASE(small_records_use_up_a_share) {
+  static const char head[] = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+  static char content[AB_RECV_MAX];
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  tls_client client = tls_connect(&fx, tls_listen_on(&fx, NULL));
+  tls_send(&client, head);
+  CHECK_INT(1, fx.held_count);
+  CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], content, sizeof content));
+  fixture_run(&fx);
+  int sent = 0;
+  while (sent < 10000 && SSL_write(client.ssl, "x", 1) == 1) sent++;
+  CHECK_INT(10000, sent);
+  for (int turn = 0; turn < 2; turn++) {
+    fixture_turn(&fx);
+    uint64_t before = fx.engine->scratch.received;
+    ssize_t n;
+    while ((n = read_body(&fx, fx.held[0], content, sizeof content)) > 0) continue;
+    CHECK_INT(AB_AGAIN, n);
+    uint64_t came = fx.engine->scratch.received - before;
+    CHECK(came > AB_RECV_MAX / 2 && came <= 2 * AB_RECV_MAX);
+  }
+  answer_held(&fx, 0, "x");
+  tls_end(&client, &fx);
+}
+
 /* A client that reads slowly gets all of it, and the engine never holds more than it may. */
 CHECK_CASE(a_slow_reader) {
   fixture fx;
