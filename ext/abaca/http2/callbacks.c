@@ -37,7 +37,6 @@ static bool is_misplaced(ab_h2 *h2, const nghttp2_frame_hd *hd) {
 static int begin_frame(nghttp2_session *session AB_UNUSED, const nghttp2_frame_hd *hd, void *user) {
   ab_h2 *h2 = user;
   h2->frames++;
-  h2->content = false;
   h2->continuations = hd->type == NGHTTP2_CONTINUATION ? h2->continuations + 1 : 0;
   h2->continued = (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) &&
                   !(hd->flags & NGHTTP2_FLAG_END_HEADERS);
@@ -122,6 +121,8 @@ static int frame_received(nghttp2_session *session AB_UNUSED, const nghttp2_fram
     take_headers(h2, frame);
     break;
   case NGHTTP2_DATA:
+    /* The library has refused padding that is longer than the frame. */
+    if (!ab__h2_guard_data(&h2->guard, frame->hd.length - frame->data.padlen)) return too_much(h2);
     take_data_end(h2, frame);
     break;
   case NGHTTP2_SETTINGS:
@@ -140,8 +141,6 @@ static int data_chunk(nghttp2_session *session, uint8_t flags AB_UNUSED, int32_t
                       const uint8_t *ptr, size_t len, void *user) {
   ab_h2 *h2 = user;
   ab_h2_stream *stream = ab__h2_find(h2, id);
-  if (!h2->content) ab__h2_guard_progress(&h2->guard);
-  h2->content = true;
   if (!stream || stream->refused || stream->reset) {
     (void)nghttp2_session_consume_connection(session, len);
   } else {

@@ -40,3 +40,13 @@ bool ab__h2_guard_frame(ab__h2_guard *self) {
   self->allowed--;
   return true;
 }
+
+bool ab__h2_guard_data(ab__h2_guard *self, size_t len) {
+  if (len >= AB__H2_PIECE_MIN) {
+    ab__h2_guard_progress(self);
+  } else if (len > 0) {
+    self->allowed++;
+    return pour(&self->pieces, AB__H2_PIECES_BURST, AB__H2_PIECES_RATE, self->now);
+  }
+  return true;
+}

@@ -63,7 +63,6 @@ struct ab_h2 {
   bool greeted;   /* the peer's preface is complete */
   bool in_block;  /* fields of `block` are expected */
   bool continued; /* a CONTINUATION is expected */
-  bool content;   /* the current DATA frame has some */
   bool paused;    /* the library has returned early from sending */
   bool receiving; /* during ab_h2_receive */
   bool ending;    /* the last stream is to be told */

@@ -124,6 +124,54 @@ CHECK_CASE(floods_have_an_end) {
   }
 }
 
+/* Sends DATA frames, `rate` in a second; 0: all at once. Returns after how many the server has had
+ * enough; 0 if it never has. */
+static int send_pieces(const char *piece, unsigned rate) {
+  enum { MOST = 30000 };
+  server s;
+  frames f = {0};
+  CHECK(server_init(&s, NULL, 0));
+  frames_add(&f, "preface settings headers 1 eh :post");
+  CHECK_INT(AB_OK, server_receive(&s, f.bytes, f.len));
+  int sent = 0;
+  for (; sent < MOST && s.receive == AB_OK; sent++) {
+    f.len = 0;
+    f.stream = 1;
+    frames_add(&f, piece);
+    if (rate) s.now += AB_NSEC_PER_SEC / rate;
+    (void)server_receive(&s, f.bytes, f.len);
+    if (s.receive != AB_OK) CHECK_INT(AB_H2_ENHANCE_YOUR_CALM, goaway_of(&s));
+    size_t len;
+    if (s.receive == AB_OK) free(server_send(&s, &len, UINT64_MAX));
+  }
+  bool ended = s.receive == AB_EPEER;
+  frames_free(&f);
+  server_fini(&s);
+  return ended ? sent : 0;
+}
+
+/* A body that a fast client sends byte by byte ends the connection, one that somebody types does
+ * not. */
+CHECK_CASE(small_pieces_of_a_body_are_counted) {
+  int most = AB__H2_PIECES_BURST + 1;
+  CHECK_INT(most, send_pieces("data 1 - 'x'", 0));
+  CHECK_INT(most, send_pieces("data 1 - 'xy'", 0));
+  CHECK_INT(most, send_pieces("data 1 pad 03'x'000000", 0));
+  CHECK_INT(0, send_pieces("data 1 - 'xyz'", 0));
+  CHECK_INT(0, send_pieces("data 1 - 'x'", AB__H2_PIECES_RATE));
+  CHECK(send_pieces("data 1 - 'x'", 2 * AB__H2_PIECES_RATE) > most);
+}
+
+/* A small piece pays for itself, and for no other frame. */
+CHECK_CASE(small_pieces_are_no_progress) {
+  static const attack mixed = {"PING beside DATA of a byte", "headers 1 eh :post",
+                               "data 1 - 'x' ping 0 ack 0000000000000000", false,
+                               AB_H2_ENHANCE_YOUR_CALM};
+  int most = AB__H2_FRAMES_FREE + AB__H2_FRAMES_EACH + AB__H2_FAULTS_BURST;
+  int rounds = play_attack(&mixed, 5000, true);
+  CHECK(rounds > 0 && rounds <= most);
+}
+
 /* What the same frames are beside requests that come to their end. */
 CHECK_CASE(honest_clients_are_left_alone) {
   static const attack honest[] = {
