@@ -17,6 +17,9 @@ module Abaca
 
       private
 
+      # Nobody has a token here: who does not take the answer gives way, too.
+      def dismiss_one = super || oldest(:writes)&.then { |socket| shut(socket, :RDWR) }
+
       def reply(request, socket)
         refusal = @guard.refusal(request, socket, query: false, open: true)
         return Answer.text(403, refusal) if refusal

@@ -11,7 +11,7 @@ module Abaca
     # Serves commands, on threads of its own beside what the process serves otherwise: it needs nothing of the engine,
     # so it answers while a request keeps the loop. Each connection carries one request and has seconds for it.
     class Server
-      # Connections at once; more of them wait in the kernel, but not for a client that asks nothing.
+      # Connections at once. More of them wait in the kernel, but not for a client that has shown no token.
       MOST = 16
       # Seconds for a client to take its answer, and for answers when the process ends.
       SECONDS = 5
@@ -34,7 +34,7 @@ module Abaca
         @log = log
         @connections = {} # thread => socket
         @lock = Mutex.new
-        @room = SizedQueue.new(MOST)
+        @changed = ConditionVariable.new
         @ending = false
         @thread = start("abaca control") { accept }
       end
@@ -74,11 +74,12 @@ module Abaca
 
       # Threads in this state find the end of the stream, behind what has arrived.
       def hear_no_more(state)
-        @lock.synchronize { @connections.select { |thread, _| thread[state] } }.each_value { |socket| deafen(socket) }
+        found = @lock.synchronize { @connections.select { |thread, _| thread[state] } }
+        found.each_value { |socket| shut(socket, :RD) }
       end
 
-      def deafen(socket)
-        socket.shutdown(:RD)
+      def shut(socket, how)
+        socket.shutdown(how)
       rescue SystemCallError, IOError
         nil # it has ended meanwhile
       end
@@ -93,11 +94,9 @@ module Abaca
         loop do
           ready, = IO.select(@places.sockets)
           ready.each do |listener|
-            make_room if @room.size == MOST
-            @room << true
+            make_room
             Thread.handle_interrupt(Object => :never) { take_from(listener) }
           rescue SystemCallError, ThreadError => e
-            @room.pop
             trouble(e)
           end
         end
@@ -105,14 +104,24 @@ module Abaca
 
       def take_from(listener)
         socket = listener.accept_nonblock(exception: false)
-        socket.is_a?(BasicSocket) ? attend(socket) : @room.pop
+        attend(socket) if socket.is_a?(BasicSocket)
       end
 
-      # Of clients that have asked nothing yet, the one that came first gives way: it reads the end of the stream.
+      # Waits until there is room for one more connection.
       def make_room
-        silent = @lock.synchronize { @connections.find { |thread, _| thread[:reads] }&.last }
-        deafen(silent) if silent
+        @lock.synchronize do
+          until @connections.size < MOST
+            dismiss_one
+            @changed.wait(@lock)
+          end
+        end
       end
+
+      # The oldest client that has not asked yet gives way: its thread reads the end of the stream.
+      def dismiss_one = oldest(:reads)&.then { |socket| shut(socket, :RD) }
+
+      # The first connection whose thread is in this state.
+      def oldest(state) = @connections.find { |thread, _| thread[state] }&.last
 
       # Without descriptors or threads, the next try waits a little.
       def trouble(error)
@@ -142,8 +151,7 @@ module Abaca
         nil # the client has gone
       ensure
         socket.close
-        @lock.synchronize { @connections.delete(Thread.current) }
-        @room.pop
+        @lock.synchronize { @connections.delete(Thread.current) && @changed.signal }
       end
 
       def converse(socket)
@@ -210,7 +218,9 @@ module Abaca
         Answer.text(500, "#{request.path} failed; the log says why")
       end
 
-      def send_answer(socket, bytes) = write(socket, bytes) && linger(socket)
+      # Bytes that have come and that nobody reads would make the kernel reset the connection, and the answer with it.
+      # Nobody waits for more of them: a refused client would keep its place meanwhile.
+      def send_answer(socket, bytes) = write(socket, bytes) && socket.read_nonblock(UNREAD, exception: false)
 
       # Returns whether the client has taken all of it in time.
       def write(socket, bytes)
@@ -218,12 +228,22 @@ module Abaca
         until bytes.empty?
           sent = socket.write_nonblock(bytes, exception: false)
           if sent == :wait_writable
-            return false unless socket.wait_writable([deadline - now, 0].max)
+            return false unless wait_writable(socket, deadline)
           else
             bytes = bytes.byteslice(sent..)
           end
         end
         true
+      end
+
+      def wait_writable(socket, deadline)
+        @lock.synchronize do
+          Thread.current[:writes] = true
+          @changed.signal
+        end
+        socket.wait_writable([deadline - now, 0].max)
+      ensure
+        Thread.current[:writes] = false
       end
 
       # Until the client goes, does not read, or the server ends: a browser comes again then. Others need places, too.
@@ -247,20 +267,6 @@ module Abaca
         return false unless socket.wait_readable(moment)
 
         socket.read_nonblock(UNREAD, exception: false).nil?
-      end
-
-      # What a client sent and nobody read would make the kernel reset the connection, and the answer with it.
-      def linger(socket)
-        socket.close_write
-        deadline = now + 1
-        left = UNREAD
-        while left.positive? && (piece = socket.read_nonblock(left, exception: false))
-          if piece == :wait_readable
-            return unless socket.wait_readable([deadline - now, 0].max)
-          else
-            left -= piece.bytesize
-          end
-        end
       end
     end
   end
