@@ -103,6 +103,24 @@ class ControlLevelsTest < Minitest::Test
     assert @logger.debug?
   end
 
+  # A page of another site can have a browser send a GET, and an old browser does not say where it comes from. Over a
+  # unix socket no browser comes, and it has no token: pumactl sends a GET to both.
+  def test_acts_without_a_token_on_a_port_are_posted
+    address = control("tcp://127.0.0.1:0")
+    %w[stop halt restart phased-restart refork gc reload-worker-directory].each do |act|
+      assert_match(/ 405 .*^Allow: POST\r$/m, get(address, "/#{act}"), act)
+      assert_equal 405, code(call(address, "HEAD", "/#{act}"))
+    end
+    assert_empty launcher.calls
+    assert_equal [200, 200], [status(address, "/stats"), code(post(address, "/stop"))]
+    words = ["-C", address.to_s, "-T", "none"]
+    assert_equal [0, "Command halt sent success\n", ""], abacactl(*words, "halt")
+    assert_match(/reload_certificates not available/, abacactl(*words, "reload-certificates").last)
+    assert_equal 200, status(control, "/stop")
+    assert_equal 200, status(control("tcp://127.0.0.1:0", token: "secret"), "/stop?token=secret")
+    assert_equal %i[stop halt stop stop], launcher.calls
+  end
+
   # From a terminal, by a link that works once.
   def browser(address, level)
     answer = JSON.parse(post(address, "/link", **bearer(level)).split("\r\n\r\n").last)

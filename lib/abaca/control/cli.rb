@@ -121,7 +121,7 @@ module Abaca
       # A terminal gets text.
       def reply_to(client, command, way, given)
         token = @target.control_token
-        return client.ask(command, token:) unless way.ours
+        return client.ask(command, verb: way.printed ? "GET" : "POST", token:) unless way.ours
 
         verb, target = way.request(command, given)
         client.call(verb, "#{target}#{query if way.asks}", token:, accept: @out.tty? ? "text/plain" : nil,

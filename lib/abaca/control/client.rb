@@ -40,13 +40,14 @@ module Abaca
       # Asks as Puma's clients do, with the token in the query.
       #
       # @param command [String]
+      # @param verb [String] POST for an act: without a token, a port takes no other
       # @param token [String, nil]
       # @return [Reply]
       # @raise [Failed] if nobody listens there, or the answer does not come
-      def ask(command, token: nil)
+      def ask(command, verb: "GET", token: nil)
         require "uri"
         query = "?token=#{URI.encode_www_form_component(token)}" if token
-        exchange("GET /#{command}#{query} HTTP/1.0\r\n\r\n")
+        exchange("#{verb} /#{command}#{query} HTTP/1.0\r\n\r\n")
       end
 
       # Asks for what Puma does not have.

@@ -60,6 +60,10 @@ module Abaca
         by_token(request, query) || @sessions.level(request["cookie"])
       end
 
+      # @return [Boolean] whether every act has to be posted: any web page can have a browser send a GET to a port, and
+      #   without a token it would count
+      def post_only? = @token.nil? && !@address.port.nil?
+
       # A browser sends its cookie whoever has made the request, so that it may not change anything with another method
       # than POST, of which it says where it comes from, and which has the token of the page that was made for it.
       #

@@ -191,10 +191,12 @@ module Abaca
         return if entry.open
         return Answer.text(403, "Not allowed with this token") unless entry.allowed?(@guard.level(request, query:))
         return unless entry.act
-        return Answer.text(405, "POST is needed", { "Allow" => "POST" }) if entry.post && request.verb != "POST"
+        return post_is_needed if request.verb != "POST" && (entry.post || @guard.post_only?)
 
         Answer.text(403, "Not for web pages") unless @guard.meant?(request, query:)
       end
+
+      def post_is_needed = Answer.text(405, "POST is needed", { "Allow" => "POST" })
 
       # The answer of a job; nil: the client has gone. Then the job is cancelled, as at the end.
       def await(job, request, socket)

@@ -45,7 +45,7 @@ module Abaca
       "gc-stats" => Way.new(control: true, printed: true),
       "stats" => Way.new(control: true, printed: true),
       "thread-backtraces" => Way.new(control: true, printed: true),
-      "reload-certificates" => Way.new(control: true, ours: true),
+      "reload-certificates" => Way.new(control: true, ours: true, post: -> { "/reload-certificates" }),
       "workers" => Way.new(control: true, printed: true, ours: true),
       "dump" => Way.new(control: true, printed: true, ours: true),
       "config" => Way.new(control: true, printed: true, ours: true),
