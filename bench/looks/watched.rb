@@ -68,7 +68,7 @@ module Bench
       # @return [String] a browser's, which has followed a link
       def cookie
         @cookie ||= begin
-          link = JSON.parse(request(Net::HTTP::Post.new("/link", heading)).body).fetch("path")
+          link = JSON.parse(request(Net::HTTP::Post.new("/link", heading)).body).fetch("path")[/[^#]+/]
           request(Net::HTTP::Get.new(link))["set-cookie"][/\A[^;]+/]
         end
       end

@@ -31,7 +31,7 @@ module Abaca
     end
 
     # @param base [String] where its other addresses are: ends with a slash
-    # @param token [String, nil] what a deed must bring along; nil: there are none
+    # @param token [String, nil] what a deed must bring along; nil: the secret of the tab's link
     # @param deeds [Array<Hash>] Deeds.allowed
     # @param help [String] how to be let in again
     # @return [String] HTML

@@ -67,7 +67,7 @@ class ControlCLITest < Minitest::Test
     words = ["-C", address.to_s, "-T", "secret", "dashboard"]
     status, out, err = abacactl(*words)
     assert_equal [0, ""], [status, err]
-    assert_match(%r{\Ahttp://127\.0\.0\.1:#{address.port}/open\?code=\h{64}\n\z}, out)
+    assert_match(%r{\Ahttp://127\.0\.0\.1:#{address.port}/open\?code=\h{64}#\h{64}\n\z}, out)
     refute_equal out, abacactl(*words)[1]
     assert_fails(/\AA browser needs a port: activate_control_app "tcp:/, "-S", state, "dashboard")
   end

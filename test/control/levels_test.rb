@@ -121,21 +121,24 @@ class ControlLevelsTest < Minitest::Test
     assert_equal %i[stop halt stop stop], launcher.calls
   end
 
-  # From a terminal, by a link that works once.
+  # From a terminal, by a link that works once: its cookie, and the secret that no server is sent with it.
   def browser(address, level)
     answer = JSON.parse(post(address, "/link", **bearer(level)).split("\r\n\r\n").last)
-    opened = get(address, answer.fetch("path"), "Host" => "127.0.0.1:#{address.port}", "Sec-Fetch-Site" => "none")
+    path, secret = answer.fetch("path").split("#")
+    assert_equal "http://127.0.0.1:#{address.port}#{path}##{secret}", answer["url"]
+    opened = get(address, path, "Host" => "127.0.0.1:#{address.port}", "Sec-Fetch-Site" => "none")
     assert_match(%r{ 303 See Other\r\n.*^Location: /dashboard\r$}m, opened)
     assert_match(%r{^Set-Cookie: abaca_control_\h{8}=\h{64}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict\r$},
                  opened)
-    assert_equal 403, status(address, answer.fetch("path")), "twice"
-    opened[/^Set-Cookie: (\S+=\h+);/, 1]
+    assert_equal 403, status(address, path), "twice"
+    [opened[/^Set-Cookie: (\S+=\h+);/, 1], secret]
   end
 
   def test_a_browser
     address = three
     place = "127.0.0.1:#{address.port}"
-    fields = { "Host" => place, "Cookie" => "a=b; #{browser(address, :admin)}", "Sec-Fetch-Site" => "same-origin" }
+    cookie, secret = browser(address, :admin)
+    fields = { "Host" => place, "Cookie" => "a=b; #{cookie}", "Sec-Fetch-Site" => "same-origin" }
     assert_equal 200, status(address, "/stats", **fields)
     assert_equal 403, status(address, "/stop", **fields), "an image of a page could ask for it"
     assert_equal 403, status(address, "/stop?token=x", **fields)
@@ -145,17 +148,18 @@ class ControlLevelsTest < Minitest::Test
     assert_equal 403, status(address, "/stats", **fields, "Host" => "evil.test")
     assert_empty launcher.calls
     fields["Origin"] = "http://#{place}"
-    assert_equal 403, code(post(address, "/stop", **fields)), "it has not read the page"
+    assert_equal 403, code(post(address, "/stop", **fields)), "every port of the host gets the cookie"
     assert_equal 403, code(post(address, "/stop", **fields, "X-Abaca-Token" => "0" * 64))
     assert_empty launcher.calls
-    assert_equal 200, code(post(address, "/stop", **fields, "X-Abaca-Token" => @guard.sessions.token(fields["Cookie"])))
+    assert_equal 200, code(post(address, "/stop", **fields, "X-Abaca-Token" => secret))
     assert_equal %i[stop], launcher.calls
   end
 
   def test_a_browser_has_no_more_than_who_asked
     address = three
-    fields = { "Host" => "127.0.0.1:#{address.port}", "Cookie" => browser(address, :read),
-               "Sec-Fetch-Site" => "same-origin" }
+    cookie, secret = browser(address, :read)
+    fields = { "Host" => "127.0.0.1:#{address.port}", "Cookie" => cookie, "Sec-Fetch-Site" => "same-origin",
+               "X-Abaca-Token" => secret }
     assert_equal 200, status(address, "/stats", **fields)
     assert_equal 403, code(post(address, "/stop", **fields))
     assert_equal 403, code(post(address, "/link?level=admin", **bearer(:read)))
@@ -168,15 +172,16 @@ class ControlLevelsTest < Minitest::Test
   def test_links_and_cookies_end
     now = 0
     sessions = Control::Sessions.new("name", clock: -> { now })
-    code = sessions.link(:read)
-    cookie = sessions.open(sessions.link(:operate))[/\A[^;]+/]
+    open = ->(link) { sessions.open(link[/code=(\h+)/, 1]) }
+    link = sessions.link(:read)
+    cookie = open.call(sessions.link(:operate))[/\A[^;]+/]
     now = Control::Sessions::LINK
-    assert_nil sessions.open(code)
+    assert_nil open.call(link)
     assert_equal :operate, sessions.level("other=1; #{cookie}")
     now = Control::Sessions::COOKIE
     assert_nil sessions.level(cookie)
-    codes = Array.new(100) { sessions.link(:read) }
-    assert_equal([nil, true], [sessions.open(codes.first), !sessions.open(codes.last).nil?])
+    links = Array.new(100) { sessions.link(:read) }
+    assert_equal([nil, true], [open.call(links.first), !open.call(links.last).nil?])
   end
 
   # A table, where somebody looks at it.

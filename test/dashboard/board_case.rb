@@ -15,7 +15,7 @@ module BoardCase
   include Programs
 
   APP = 'run ->(env) { [200, { "content-type" => "text/plain" }, ["hello"]] }'
-  LINK = %r{Dashboard: (http://127\.0\.0\.1:(\d+)/open\?code=\h{64})}
+  LINK = %r{Dashboard: (http://127\.0\.0\.1:(\d+)/open\?code=\h{64}#\h{64})$}
 
   # All tests of a process share one: it takes a second to start.
   def self.browser
@@ -88,6 +88,9 @@ module BoardCase
     assert_equal "303", answer.code, answer.body
     answer["set-cookie"][/\A[^;]+/]
   end
+
+  # What the link has in its fragment, as the page sends it with the cookie.
+  def secret(link = @link) = URI(link).fragment
 
   def request(verb, path, **fields)
     uri = URI(@place)

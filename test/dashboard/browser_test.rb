@@ -183,16 +183,83 @@ class DashboardBrowserTest < Minitest::Test
   def test_acts_ask
     serve
     look
-    button = "[...document.querySelectorAll('#rows button.deed')].find((one) => one.textContent === 'Collect garbage')"
-    browser.wait_for("!!#{button}")
-    browser.value("#{button}.click()")
+    browser.wait_for("!!#{GC_BUTTON}")
+    browser.value("#{GC_BUTTON}.click()")
     assert_equal "No", browser.value("document.activeElement.textContent"), "Enter alone does nothing"
     browser.press("Enter")
     browser.wait_for("!document.querySelector('#ask').open")
     assert_equal "", browser.value("document.querySelector('#message').textContent")
-    browser.value("#{button}.click()")
+    assert_equal "Collect garbage: done", collect_garbage
+  end
+
+  GC_BUTTON = "[...document.querySelectorAll('#rows button.deed')].find((one) => one.textContent === 'Collect garbage')"
+  NOTE = "document.querySelector('#read-only').textContent"
+
+  def collect_garbage
+    browser.wait_for("!!#{GC_BUTTON}")
+    browser.value("#{GC_BUTTON}.click()")
     browser.click("#ask-yes")
-    browser.wait_for("document.querySelector('#message').textContent === 'Collect garbage: done'")
+    browser.wait_for("document.querySelector('#message').textContent.startsWith('Collect garbage: ')")
+    browser.value("document.querySelector('#message').textContent")
+  end
+
+  # Those that are shown.
+  def buttons
+    browser.value("[...document.querySelectorAll('button.deed')].filter((one) => one.offsetWidth > 0).length")
+  end
+
+  # The secret leaves the address and stays in the tab that has followed the link, over reloads. Another tab of that
+  # browser looks.
+  def test_acts_of_one_tab
+    serve
+    look
+    assert_equal "#{@place}/dashboard", browser.value("location.href")
+    assert_equal "", browser.value(NOTE)
+    browser.visit("#{@place}/dashboard")
+    live
+    assert_equal "Collect garbage: done", collect_garbage
+    another_tab do
+      browser.wait_for("document.querySelectorAll('#rows tr').length === 1")
+      assert_equal 0, buttons
+      assert_match(/\ARead-only\. The server prints a link when it starts\. With activate_/, browser.value(NOTE))
+    end
+    assert_operator buttons, :>, 0
+  end
+
+  def another_tab(link = "#{@place}/dashboard")
+    browser.command("Target.createTarget", { url: "about:blank#other" }, session: nil)
+    browser.in_tab("about:blank#other") do
+      browser.visit(link)
+      live
+      yield
+    end
+  end
+
+  # A second link of the same browser takes the place of the first cookie.
+  def test_a_tab_whose_cookie_was_replaced
+    serve("--control-url", "tcp://127.0.0.1:0", "--control-token", "secret")
+    look
+    link = JSON.parse(request("POST", "/link?level=read", Authorization: "Bearer secret").body).fetch("url")
+    another_tab(link) do
+      assert_equal [0, ""], [buttons, browser.value(NOTE)], "it has no acts, so no link would have more"
+    end
+    @quiet = false # of the 403
+    assert_equal "Collect garbage: Not allowed with this token (403)", collect_garbage
+    assert_equal 0, buttons
+    assert_equal "Read-only. `abacactl dashboard` prints a link.", browser.value(NOTE)
+  end
+
+  # The app, on another port of the host, is sent the cookie, and nothing else.
+  def test_what_the_app_is_sent
+    serve(app: "run ->(env) { [200, { 'content-type' => 'text/plain' }, [env.to_s]] }")
+    look
+    browser.visit("http://127.0.0.1:#{@server.port}/")
+    seen = browser.text
+    refute_includes seen, secret
+    fields = { Cookie: seen[/"HTTP_COOKIE" *=> *"([^"]*)"/, 1], Origin: @place }
+    assert_equal "200", request("GET", "/dashboard", **fields).code, seen
+    answer = request("POST", "/workers/0/gc", **fields)
+    assert_equal ["403", "A cookie only lets you look"], [answer.code, answer.body]
   end
 
   def test_charts

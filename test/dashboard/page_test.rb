@@ -147,12 +147,11 @@ class DashboardPageTest < Minitest::Test
     serve
     cookie = follow
     html = request("GET", "/dashboard", Cookie: cookie).body
-    token = html[/data-token="(\h{64})"/, 1]
     refute_includes html, "Phased restart", "the banner's link allows acts that end nothing"
-    page = { Cookie: cookie, Origin: @place, "X-Abaca-Token": token }
+    page = { Cookie: cookie, Origin: @place, "X-Abaca-Token": secret }
     path = "/workers/0/gc"
     assert_equal "405", request("GET", path, **page).code
-    [page.except(:Origin), page.except(:"X-Abaca-Token"), page.merge("X-Abaca-Token": token.reverse),
+    [page.except(:Origin), page.except(:"X-Abaca-Token"), page.merge("X-Abaca-Token": secret.reverse),
      page.merge(Origin: "http://evil.test"), page.except(:Cookie)].each do |fields|
       assert_equal "403", request("POST", path, **fields).code, fields.keys.inspect
     end
@@ -160,6 +159,40 @@ class DashboardPageTest < Minitest::Test
     assert_equal "200", answer.code, answer.body
     assert_equal "403", request("POST", "/stop", **page).code
     assert_equal "404", request("POST", "/cancel?id=0.12345", **page).code
+  end
+
+  # Browsers send the cookie to each port of the host, the app's included. With it, all can be looked at; nothing that
+  # the server says then is of use for an act.
+  def test_a_cookie_allows_looking_only
+    serve
+    cookie = follow
+    looks = %w[/dashboard /request?worker=0&id=1 /config /workers /set]
+    pages = looks.map { |path| request("GET", path, Cookie: cookie) }
+    assert_equal %w[200 404 200 200 200], pages.map(&:code)
+    value = cookie[/=(\h{64})\z/, 1]
+    guesses = [value, Digest::SHA256.hexdigest("page of #{value}"), *pages.map(&:body).join.scan(/\h{64}/), ""].uniq
+    refute_includes guesses, secret
+    guesses.each do |guess|
+      ["/workers/0/gc", "/link", "/set?max_queue=1", "/profile?seconds=0.1"].each do |path|
+        answer = request("POST", path, Cookie: cookie, Origin: @place, "X-Abaca-Token": guess)
+        assert_equal ["403", "A cookie only lets you look"], [answer.code, answer.body], path
+      end
+    end
+  end
+
+  # Nor is the secret of one link of use with the cookie of another one: a link that was used may stand in a log.
+  def test_a_secret_goes_with_its_cookie
+    serve("--control-url", "tcp://127.0.0.1:0", "--control-token", "secret")
+    links = %w[read operate].map do |level|
+      JSON.parse(request("POST", "/link?level=#{level}", Authorization: "Bearer secret").body).fetch("url")
+    end
+    cookies = links.map { |link| follow(link) }
+    codes = cookies.product(links).map do |cookie, link|
+      request("POST", "/workers/0/gc", Cookie: cookie, Origin: @place, "X-Abaca-Token": secret(link)).code
+    end
+    assert_equal %w[403 403 403 200], codes
+    assert_equal "403", request("POST", "/workers/0/gc", Cookie: cookies.last, Origin: @place,
+                                                         "X-Abaca-Token": secret).code, "its link was not followed"
   end
 
   def test_looks
@@ -252,7 +285,7 @@ class DashboardPageTest < Minitest::Test
     follow
     ruby = "#{RbConfig.ruby} -I#{$LOAD_PATH.join(' -I')}"
     link = `#{ruby} exe/abacactl -C unix://#{@directory}/control.sock -T secret dashboard`
-    assert_match(%r{\A#{@place}/open\?code=\h{64}$}, link)
+    assert_match(%r{\A#{@place}/open\?code=\h{64}#\h{64}$}, link)
     html = request("GET", "/dashboard", Cookie: follow(link.chomp)).body
     assert_includes html, "Phased restart", "the whole token's link allows all"
   end

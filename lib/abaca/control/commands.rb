@@ -121,7 +121,7 @@ module Abaca
         wanted = named ? Catalogue::LEVELS.find { |one| one.name == named } : level
         return Answer.text(403, "Not allowed with this token") unless Catalogue.within?(wanted, level)
 
-        path = "/open?code=#{@board.sessions.link(wanted)}"
+        path = @board.sessions.link(wanted)
         Answer.json({ v: 1, path:, level: wanted, seconds: Sessions::LINK, url: @board.url&.+(path) }.compact)
       end
 

@@ -13,7 +13,7 @@ module Abaca
       # @param level [Symbol] what it allows
       # @param seconds [Numeric] for which it is good
       # @return [String, nil] that lets a browser in, once
-      def link(level, seconds) = url && "#{url}/open?code=#{sessions.link(level, seconds)}"
+      def link(level, seconds) = url && "#{url}#{sessions.link(level, seconds)}"
     end
   end
 end

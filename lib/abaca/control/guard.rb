@@ -8,8 +8,8 @@ require_relative "sessions"
 
 module Abaca
   class Control
-    # Who may use a control server: whoever has a token, or a browser's cookie, which says how much he may; and on top
-    # of it
+    # Who may use a control server: whoever has a token, which says how much he may, or a browser's cookie, which allows
+    # to look, and with the secret of its link to act; and on top of it
     #
     # - on a unix socket that is its owner's alone, the server's own user and root;
     # - on a loopback address, no web page: neither by a name that its owner points here (DNS rebinding), nor as a
@@ -64,8 +64,8 @@ module Abaca
       #   without a token it would count
       def post_only? = @token.nil? && !@address.port.nil?
 
-      # A browser sends its cookie whoever has made the request, so that it may not change anything with another method
-      # than POST, of which it says where it comes from, and which has the token of the page that was made for it.
+      # A browser sends its cookie to each port of the host, and whoever has made the request. So acts need POST, of
+      # which it says where it comes from, and the secret of the link, which only the tab has that has followed it.
       #
       # @param request [Request]
       # @param query [Boolean] as for #refusal
@@ -76,8 +76,7 @@ module Abaca
         return false unless request.verb == "POST"
         return false unless !request["origin"].nil? || request["sec-fetch-site"] == "same-origin"
 
-        token = @sessions.token(request["cookie"])
-        !token.nil? && Digest::SHA256.digest(token) == Digest::SHA256.digest(request["x-abaca-token"].to_s)
+        @sessions.acts?(request["cookie"], request["x-abaca-token"])
       end
 
       private

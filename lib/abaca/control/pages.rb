@@ -7,27 +7,27 @@ module Abaca
   class Control
     # The dashboard, as answers of the control server. What it needs is loaded when somebody looks at it.
     class Pages
-      HELP = "`abacactl dashboard` prints a link that lets this browser in."
-      private_constant :HELP
+      # Where a browser gets a link from: with a control server, and without.
+      LINKS = "`abacactl dashboard` prints a link."
+      ONE_LINK = "The server prints a link when it starts. With activate_control_app, `abacactl dashboard` prints more."
+      private_constant :LINKS, :ONE_LINK
 
-      # @param sessions [Sessions] of browsers
+      # @param control [Boolean] whether there is a control server for `abacactl`
       # @yieldreturn [Dashboard]
-      def initialize(sessions, &make)
-        @sessions = sessions
+      def initialize(control:, &make)
+        @help = control ? LINKS : ONE_LINK
         @make = make
         @lock = Mutex.new
       end
 
-      # The page itself, with what who asks may have done.
+      # The page itself, with what who asks may have done, if the tab has the secret of the link.
       #
-      # @param request [Request]
       # @param level [Symbol] of who asks
       # @return [Answer]
-      def dashboard(request, level)
-        token = @sessions.token(request["cookie"])
+      def dashboard(_request, level)
         page = board
-        deeds = Dashboard::Deeds.allowed { |name| token && Catalogue.allowed?(name, level) }
-        html = page.document(base: "/", token:, deeds:, help: HELP)
+        deeds = Dashboard::Deeds.allowed { |name| Catalogue.allowed?(name, level) }
+        html = page.document(base: "/", deeds:, help: @help)
         Answer.new(200, "text/html; charset=utf-8", html, Dashboard::Assets.fields)
       end
 

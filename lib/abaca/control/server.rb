@@ -193,7 +193,7 @@ module Abaca
         return unless entry.act
         return post_is_needed if request.verb != "POST" && (entry.post || @guard.post_only?)
 
-        Answer.text(403, "Not for web pages") unless @guard.meant?(request, query:)
+        Answer.text(403, "A cookie only lets you look") unless @guard.meant?(request, query:)
       end
 
       def post_is_needed = Answer.text(405, "POST is needed", { "Allow" => "POST" })

@@ -5,8 +5,9 @@ require "securerandom"
 
 module Abaca
   class Control
-    # How a browser gets in: somebody with a token asks for a link, which works once and soon, and the browser has a
-    # cookie from then on. Links and cookies end with the process of the watch.
+    # How a browser gets in: somebody with a token asks for a link, which works once and soon. The browser has a cookie
+    # from then on, with which it may look. It sends that to every port of the host, so acts also need the secret in the
+    # fragment of the link, which no server is sent. Links and cookies end with the process of the watch.
     class Sessions
       # Seconds that a link and a cookie are good for.
       LINK = 60
@@ -14,7 +15,9 @@ module Abaca
       COOKIE = 12 * 3600
       # Of each kind, at most: then the oldest one goes.
       MOST = 64
-      private_constant :MOST
+      # Until when a link or a cookie is good, what it allows, and the digest of the secret that acts need.
+      Entry = Struct.new(:limit, :level, :secret)
+      private_constant :MOST, :Entry
 
       # @param name [String] of the cookie: others of the same host have other names
       # @param clock [#call] returns seconds
@@ -22,14 +25,17 @@ module Abaca
         @name = name
         @clock = clock
         @lock = Mutex.new
-        @links = {} # digest => [level, until]
+        @links = {} # digest => Entry
         @cookies = {}
       end
 
       # @param level [Symbol] what it allows
       # @param seconds [Numeric]
-      # @return [String] a code that is good for one #open
-      def link(level, seconds = LINK) = add(@links, level, seconds)
+      # @return [String] path, query and fragment of a link, which is good for one #open
+      def link(level, seconds = LINK)
+        secret = SecureRandom.hex(32)
+        "/open?code=#{add(@links, level, seconds, digest(secret))}##{secret}"
+      end
 
       # Those that were made so far let nobody in any more.
       def forget_links = @lock.synchronize { @links.clear }
@@ -37,44 +43,45 @@ module Abaca
       # @param code [String]
       # @return [String, nil] the field Set-Cookie; nil if the code is none, or was used
       def open(code)
-        level = @lock.synchronize { level_in(@links, code).tap { @links.delete(digest(code)) } }
-        level && "#{@name}=#{add(@cookies, level, COOKIE)}; Path=/; Max-Age=#{COOKIE}; HttpOnly; SameSite=Strict"
+        link = @lock.synchronize { find(@links, code).tap { @links.delete(digest(code)) } } or return
+        cookie = add(@cookies, link.level, COOKIE, link.secret)
+        "#{@name}=#{cookie}; Path=/; Max-Age=#{COOKIE}; HttpOnly; SameSite=Strict"
       end
 
       # @param field [String, nil] a request's Cookie
       # @return [Symbol, nil] what it allows
-      def level(field)
-        @lock.synchronize { values(field).filter_map { |value| level_in(@cookies, value) }.first }
-      end
+      def level(field) = session(field)&.level
 
-      # What a page shows that it was made for this cookie: another site's page cannot read it.
-      #
       # @param field [String, nil] a request's Cookie
-      # @return [String, nil] nil if no cookie of it is one
-      def token(field)
-        found = values(field).find { |value| @lock.synchronize { level_in(@cookies, value) } }
-        found && Digest::SHA256.hexdigest("page of #{found}")
+      # @param secret [String, nil]
+      # @return [Boolean] whether the link of that cookie had this secret
+      def acts?(field, secret)
+        found = session(field)
+        !found.nil? && found.secret == digest(secret.to_s)
       end
 
       private
 
-      def values(field) = field.to_s.split(/; */).filter_map { |pair| pair[/\A#{@name}=(\h+)\z/, 1] }
+      def session(field)
+        values = field.to_s.split(/; */).filter_map { |pair| pair[/\A#{@name}=(\h+)\z/, 1] }
+        @lock.synchronize { values.filter_map { |value| find(@cookies, value) }.first }
+      end
 
       # Where a text is found tells nothing of those that are near it.
       def digest(text) = Digest::SHA256.digest(text)
 
-      def add(to, level, seconds)
+      def add(to, level, seconds, secret)
         SecureRandom.hex(32).tap do |text|
           @lock.synchronize do
             to.shift if to.size >= MOST
-            to[digest(text)] = [level, @clock.call + seconds]
+            to[digest(text)] = Entry.new(@clock.call + seconds, level, secret)
           end
         end
       end
 
-      def level_in(all, text)
-        level, limit = all[digest(text)]
-        level if limit && @clock.call < limit
+      def find(all, text)
+        found = all[digest(text)]
+        found if found && @clock.call < found.limit
       end
     end
   end

@@ -77,7 +77,7 @@ module Abaca
       def texts = Texts.new(@slots.page, master: @launcher)
 
       def pages
-        Pages.new(@board.sessions) { Dashboard.new(@slots.page, master: @launcher) }
+        Pages.new(control: !@config[:control_url].nil?) { Dashboard.new(@slots.page, master: @launcher) }
       end
 
       def watch_launcher(ends)

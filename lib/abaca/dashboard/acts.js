@@ -1,5 +1,22 @@
-// What can be done: a question, then a POST with the page's token.
-let actsFor = { base: "/", token: "", numbers: 1 };
+// What can be done: a question, then a POST with a secret. An app's page has its own. Elsewhere it is the fragment of
+// the link, which no server is sent: the tab keeps it, and another tab can only look.
+const SECRET = "abaca-acts";
+let actsFor = { base: "/", token: "", numbers: 1, help: "" };
+
+function secretOfTab() {
+  const given = /^#([0-9a-f]{64})$/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem(SECRET, given[1]);
+    history.replaceState(null, "", location.pathname);
+  }
+  return sessionStorage.getItem(SECRET) || "";
+}
+
+function readOnly() {
+  sessionStorage.removeItem(SECRET);
+  document.body.classList.add("read-only");
+  say(at("read-only"), `Read-only. ${actsFor.help}`);
+}
 
 function notify(text) {
   clearTimeout(notify.timer);
@@ -30,6 +47,7 @@ async function post(deed, row) {
   if (!answer) return notify(`${deed.title}: no answer`);
   const text = await answer.text().catch(() => "");
   if (deed.chart) { answer.ok ? showChart(deed) : say(at("chart"), ""); }
+  if (answer.status === 403 && sessionStorage.getItem(SECRET)) readOnly(); // it is of another link
   return notify(answer.ok ? `${deed.title}: done` : `${deed.title}: ${visible(text).slice(0, 200)} (${answer.status})`);
 }
 

@@ -11,7 +11,8 @@ const deedsOn = (what) => DEEDS.filter((deed) => deed.on === what);
 const view = { screen: SCREENS[0].key, ways: {}, filter: "", worker: "" };
 const way = () => (view.ways[view.screen] ||= { sort: "", turned: false });
 
-actsFor = { base: DATA.base, token: DATA.token, numbers: Number(DATA.numbers) };
+actsFor = { base: DATA.base, token: DATA.token || secretOfTab(), numbers: Number(DATA.numbers), help: DATA.help };
+if (DEEDS.length && !actsFor.token) readOnly();
 const past = new Past(JSON.parse(DATA.history));
 const detail = new Detail(DATA.base, deedsOn("request"));
 const line = new Line(DATA.base, () => ({ screen: view.screen, sort: way().sort, turned: way().turned ? "1" : "",
