@@ -26,7 +26,7 @@ module Abaca
       ["=== #{@requests.size} requests, #{@others.size} other fibers, #{threads.size} threads ===",
        *some(@requests) { |request| request_line(request) }, *some(@others) { |fiber| "fiber    #{waits(fiber)}" },
        *stacks,
-       *threads.flat_map { |thread| thread_lines(thread) }, "==="].join("\n")
+       *threads.flat_map { |thread| thread_lines(thread) }, "==="].map { |line| Log::Text.line(line) }.join("\n")
     end
 
     private
@@ -52,9 +52,9 @@ module Abaca
              when :ready then "is about to run"
              else "waits for #{fiber[:waiting_for]}"
              end
-      text += " (#{fiber[:detail]})" if fiber[:detail]
-      text += " at #{fiber[:frame]}" if fiber[:frame]
-      Log::Text.escape(text)
+      detail = "(#{fiber[:detail]})" if fiber[:detail]
+      place = "at #{fiber[:frame]}" if fiber[:frame]
+      [text, detail, place].compact.map { |part| Log::Text.escape(part) }.join(" ")
     end
 
     # Fibers that wait at the same place, with the same frames: how many, for what, and the age of the oldest request.

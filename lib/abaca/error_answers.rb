@@ -43,8 +43,8 @@ module Abaca
     end
 
     def text(error)
-      lines = ["Abaca caught this error: #{Log::Text.utf8(error.message)} (#{error.class})", *error.backtrace]
-      lines.map { |line| "#{line[0, LONGEST]}\n" }.join
+      lines = ["Abaca caught this error: #{Log::Text.visible(error.message)} (#{error.class})", *error.backtrace]
+      lines.map { |line| "#{Log::Text.visible(line[0, LONGEST])}\n" }.join
     end
   end
 end

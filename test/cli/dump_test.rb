@@ -45,6 +45,18 @@ class CommandDumpTest < Minitest::Test
     refute_match(/dump\.rb/, server.output)
   end
 
+  # A library names its threads after whatever it connects to.
+  def test_names_of_threads_forge_no_line
+    name = "x\nabaca: error in the app: forged\e[2J\u009b2J\u202e"
+    file("config.ru", "Thread.new { sleep }.name = #{name.dump}\n#{APP}")
+    server = start_on_a_socket
+    ask("/wait")
+    dump = dump_with(server, / waits for sleep/)
+    shown = 'x\x0Aabaca: error in the app: forged\x1B[2J\xC2\x9B2J\xE2\x80\xAE'
+    assert_match(/^Thread: TID-\w+ #{Regexp.escape(shown)} \(sleep/, dump)
+    refute_match(/^abaca: /, server.output)
+  end
+
   def test_many_times
     server = serve
     ask("/wait")

@@ -9,8 +9,10 @@ require "stringio"
 class LogFormsTest < Minitest::Test
   BYTES = (0..255).map { |byte| byte.chr.b }.freeze
   REQUEST = { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/a" }.freeze
-  # What no line may have inside: control characters as ASCII, as Latin-1 in UTF-8, and line separators.
-  FORBIDDEN = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]/
+  # What no line may have inside: control characters as ASCII, as Latin-1 in UTF-8, line separators, and what turns the
+  # direction of text.
+  FORBIDDEN = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
+  CHARACTERS = [*0x80..0x9f, 0x61c, 0x200e, 0x200f, *0x2028..0x202e, *0x2066..0x2069].map { |code| [code].pack("U").b }
 
   # Everything that the block logs.
   def logged(**options)
@@ -48,7 +50,7 @@ class LogFormsTest < Minitest::Test
   end
 
   def test_no_byte_of_a_message_gets_into_a_line
-    [*BYTES, *(0x80..0x9f).map { |code| [code].pack("U").b }, "\u2028".b].each do |bytes|
+    [*BYTES, *CHARACTERS].each do |bytes|
       text = logged { |log| log.app_error(RuntimeError.new("a#{bytes}b"), nil) }
       first, *others = text.split("\n", -1)
       assert_clean(first, bytes)
@@ -57,6 +59,22 @@ class LogFormsTest < Minitest::Test
     assert_includes logged { |log| log.info("caf\u00e9 \u{1f600}") }, "caf\u00e9 \u{1f600}"
     assert_includes logged { |log| log.info("caf\u00e9".encode(Encoding::UTF_16LE)) }, "caf\u00e9"
     assert_includes logged { |log| log.info("\xC2\x9B2J \xFF") }, '\xC2\x9B2J \xFF'
+  end
+
+  # The class of an exception, its cause and its frames are the app's, too; and an encoding may know no other.
+  def test_no_byte_of_an_exception_gets_into_a_line
+    kind = Class.new(RuntimeError) { def self.to_s = "Odd\u202e\u009b\nabaca: forged" }
+    [*CHARACTERS, "\e", "\xff".b].each do |bytes|
+      error = kind.new("message #{bytes}")
+      error.set_backtrace(["/app/#{bytes}.rb:1:in `a'", "/app/b.rb:2:in `\nabaca: forged'"])
+      [{}, { pid: true }, { format: :json }].each do |form|
+        text = logged(**form) { |log| log.app_error(error, nil) }
+        text.each_line(chomp: true) { |line| assert_clean(line, bytes) }
+        refute_match(/^(\[\d+\] )?abaca: forged/, text)
+      end
+    end
+    odd = "x\xff".dup.force_encoding("UTF-7")
+    assert_includes logged { |log| log.info(odd) }, 'x\xFF'
   end
 
   def test_every_byte_in_json

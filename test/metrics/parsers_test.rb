@@ -13,7 +13,7 @@ class MetricsParsersTest < Minitest::Test
 
   APP = <<~'RUBY'
     run(lambda do |env|
-      env["abaca.route"] = "/\"quoted\"\\\n\xff\u00e9" if env["PATH_INFO"] == "/odd"
+      env["abaca.route"] = "/\"quoted\"\\\n\xff\u00e9\u009b\u202e" if env["PATH_INFO"] == "/odd"
       sleep 0.02 if env["PATH_INFO"] == "/slow"
       raise "no" if env["PATH_INFO"] == "/fail"
       [200, {}, ["thing\n"]]
@@ -80,7 +80,7 @@ class MetricsParsersTest < Minitest::Test
     assert_equal plain.transform_values(&:first), open.transform_values(&:first)
     assert_equal plain.keys.sort, open.keys.sort
     labels = open.fetch(DURATION).last.map { |_, of, *| of["http_route"] }.compact.uniq
-    assert_equal ["/\"quoted\"\\\n?é"], labels
+    assert_equal ["/\"quoted\"\\\n?é\\xC2\\x9B\\xE2\\x80\\xAE"], labels
     assert_equal labels, plain.fetch(DURATION).last.map { |_, of, *| of["http_route"] }.compact.uniq
   end
 

@@ -223,6 +223,37 @@ class RequestsTest < Minitest::Test
     3.times { GATE << true }
   end
 
+  # Nor can the name of a thread, or of a file or method in its backtrace: here of all kinds of bytes together.
+  def test_names_of_threads_are_escaped
+    names = ["x\n=== forged\nabaca: error in the app: forged", "\e[2J\u009b\u202e\u2066\u2028\u0085", "\xff".b,
+             "caf\u00e9"]
+    file = "/\u202eapp\n=== forged\e.rb"
+    wait = RubyVM::InstructionSequence.compile("RequestsTest::GATE.pop", file, file, 7)
+    waiting = names.map { |name| Thread.new { wait.eval }.tap { |thread| thread.name = name } }
+    assert(eventually { waiting.all?(&:stop?) })
+    lines = serve.server.dump.lines(chomp: true)
+    assert_equal 1, lines.grep(/^===/).size - 1, "the first and the last line"
+    assert_empty lines.grep(/^abaca:|[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/)
+    shown = ['x\x0A=== forged\x0Aabaca: error in the app: forged',
+             '\x1B[2J\xC2\x9B\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\xA8\xC2\x85', '\xFF', "caf\u00e9"]
+    threads = lines.grep(/^Thread: /).join("\n")
+    shown.each { |name| assert_match(/^Thread: TID-\w+ #{Regexp.escape(name)} \(sleep/, threads) }
+    assert_equal names.size, lines.grep(%r{^  /\\xE2\\x80\\xAEapp\\x0A=== forged\\x1B\.rb:7:in .*pop'$}).size
+  ensure
+    names.size.times { GATE << true }
+    waiting.each(&:join)
+  end
+
+  # Bytes of a path and characters of a file's name stand in one line.
+  def test_texts_of_several_encodings
+    fiber = { waiting_for: :mutex, detail: "held by GET /\xff".b, frame: "/caf\u00e9.rb:1" }
+    requests = Object.new
+    requests.define_singleton_method(:to_a) { [] }
+    requests.define_singleton_method(:others) { [fiber] }
+    dump = Abaca::Dump.new(requests).to_s
+    assert_includes dump, 'fiber    waits for mutex (held by GET /\xFF) at /caf\xC3\xA9.rb:1'
+  end
+
   # Asking in the middle of everything disturbs nothing.
   def test_under_load
     running = serve do |env|

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../log/text"
+
 module Abaca
   class FiberPool
     # Something that a job left on its fiber.
@@ -50,7 +52,7 @@ module Abaca
             backtrace = (sites[[kind, key]] || []).map(&:to_s)
             leak = Leak.new(kind:, key:, backtrace:, job: place_of(job))
             @found[[kind, key]] = leak
-            $stderr.write(text(leak))
+            $stderr.write(Log::Text.visible(text(leak)))
           end
         rescue StandardError
           nil # a report that cannot be written is no reason to give up the fiber

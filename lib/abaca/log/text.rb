@@ -6,8 +6,10 @@ module Abaca
     # cursor.
     module Text
       UNSAFE = /[^\x20-\x7e]|["\\]/n
-      # Those of ASCII except tab and newline, those of Latin-1, and what some programs take for the end of a line.
-      CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/
+      # What a terminal, or whatever shows a line, would obey: control characters of ASCII except tab and newline, those
+      # of Latin-1, line separators, and what turns the direction of text. JSON of the native part escapes the same
+      # (ext/abaca/base/json.c).
+      CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
       JSON_UNSAFE = /[^\x20-\x7e]|["\\]/
       JSON_SHORT = { '"' => '\"', "\\" => "\\\\", "\n" => '\n', "\t" => '\t', "\r" => '\r' }.freeze
       REPLACEMENT = "\u{FFFD}"
@@ -33,7 +35,7 @@ module Abaca
       def utf8(text, replacement = "?")
         text = text.to_s
         text = text.dup.force_encoding(Encoding::UTF_8) if text.encoding == Encoding::BINARY
-        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: replacement).scrub(replacement)
+        transcode(text, replacement).scrub(replacement)
       end
 
       # For a field that ends with a space: as #escape, and `-` for an empty one.
@@ -44,15 +46,15 @@ module Abaca
         text.include?(" ") ? text.tr(" ", "+") : text
       end
 
-      # For a message: control characters and bytes that are not UTF-8 become \xHH; tabs, newlines and all other
-      # characters stay as they are.
+      # For a message: what a terminal would obey, and bytes that are not UTF-8, become \xHH; tabs, newlines and all
+      # other characters stay as they are.
       #
       # @return [String] UTF-8
       def visible(text)
         text = text.to_s
         return text if text.ascii_only? && !CONTROL.match?(text)
 
-        text = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless BYTES.include?(text.encoding)
+        text = transcode(text) unless BYTES.include?(text.encoding)
         text.dup.force_encoding(Encoding::UTF_8).scrub { |bytes| hex(bytes) }.gsub(CONTROL) { |char| hex(char) }
       end
 
@@ -71,13 +73,20 @@ module Abaca
         "\"#{utf8(text, REPLACEMENT).gsub(JSON_UNSAFE) { |char| JSON_SHORT.fetch(char) { json_escape(char) } }}\""
       end
 
+      # Bytes of an encoding that knows no other stay as they are.
+      def transcode(text, replace = nil)
+        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace:)
+      rescue Encoding::ConverterNotFoundError
+        text.dup.force_encoding(Encoding::UTF_8)
+      end
+
       # \xHH for each byte.
       def hex(bytes) = bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join
 
       # \uHHHH for each unit of UTF-16.
       def json_escape(char) = char.encode(Encoding::UTF_16BE).unpack("n*").map { |unit| format("\\u%04x", unit) }.join
 
-      private_class_method :hex, :json_escape
+      private_class_method :transcode, :hex, :json_escape
     end
   end
 end

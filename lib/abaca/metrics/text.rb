@@ -90,7 +90,7 @@ module Abaca
 
       # Names of routes may be any bytes.
       def escape(value)
-        text = Log::Text.utf8(value.to_s)
+        text = Log::Text.visible(Log::Text.utf8(value))
         text.match?(/[\\\n"]/) ? text.gsub(/[\\\n"]/, ESCAPES) : text
       end
     end
