@@ -24,6 +24,26 @@ class ControlServerTest < Minitest::Test
     assert_equal [404, "Unsupported action"], [status(address, "/x"), body(address, "/x")]
   end
 
+  # Names of threads and texts of the server may be any bytes: an answer is one line of JSON that a terminal only shows.
+  def test_no_byte_of_a_name_moves_a_terminal
+    name = "x\n\e\x7f\u0085\u009b2J\u061c\u200e\u200f\u2028\u2029\u202e\u2066\u2069 caf\u00e9"
+    queue = Thread::Queue.new
+    threads = [name, "\xff\u009b".b].map { |one| Thread.new { queue.pop }.tap { |thread| thread.name = one } }
+    launcher.define_singleton_method(:stats) { { backlog: 0, name:, abaca: { v: 1, bytes: "\xff" } } }
+    launcher.define_singleton_method(:server) { Struct.new(:dump).new("=== \u009b\u202e\n===") }
+    address = control
+    %w[stats thread-backtraces].each do |word|
+      answer = body(address, "/#{word}").force_encoding("UTF-8")
+      assert_equal 200, status(address, "/#{word}")
+      assert_match(/\A[\u0020-\u007e\u00a0-\u061b\u061d-\u200d\u2010-\u2027\u202f-\u2065\u206a-\u{10ffff}]*\z/, answer)
+      assert_includes JSON.parse(answer).to_s, name.inspect[1..-2], "and it is the same text"
+    end
+    assert_equal "=== \\xC2\\x9B\\xE2\\x80\\xAE\n===\n", body(address, "/dump")
+  ensure
+    threads&.each { queue << 1 }
+    threads&.each(&:join)
+  end
+
   # The launcher refuses two of them, and has no method for the others.
   def test_what_cannot_be_done
     address = control

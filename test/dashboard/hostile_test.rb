@@ -17,7 +17,7 @@ class DashboardHostileTest < Minitest::Test
   RUBY
   TARGETS = ["/<script>window.hit=1</script>", "/%3Cimg%20src=x%20onerror=window.hit=1%3E",
              "/\"'><svg/onload=window.hit=1>", "/%1B[2J%1B]0;owned%07", "/\e[31m\e]0;owned\a",
-             "/\xe2\x80\xae\xe2\x81\xa6gnp", "/%E2%80%AEgnp", "/\xff\xfe\xc3", "/%00%0D%0Aabaca_up%201",
+             "/\xe2\x80\xae\xe2\x81\xa6gnp\xc2\x9b2J", "/%E2%80%AEgnp", "/\xff\xfe\xc3", "/%00%0D%0Aabaca_up%201",
              "/{{script}}", "/${window.hit=1}", "/a\\b", "/#{'a' * 8192}", "/#{'%1B' * 2000}",
              "http://evil.test/<b>", "*", "/?<script>window.hit=1</script>=%1B[2J"].freeze
   ROUTES = ["</td><script>window.hit=1</script>", "\"} 1", "a\\\"b\\", "\e[2Jx", "\xe2\x80\xaetxt", "x" * 500,
@@ -95,6 +95,7 @@ class DashboardHostileTest < Minitest::Test
       text = ask("/#{look}")
       assert_equal 1, text.lines.size, look
       assert_predicate text.force_encoding("UTF-8"), :valid_encoding?
+      refute_match(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/, text.chomp, look)
       assert_equal 1, JSON.parse(text).fetch("v")
       table = request("GET", "/#{look}", Accept: "text/plain", **TOKEN).body
       refute_match(/[^\n\x20-\x7e\u00a0-\u{10ffff}]/, table.force_encoding("UTF-8"), look)

@@ -16,11 +16,14 @@ class PageJSONTest < Minitest::Test
   Slots = Struct.new(:page, :most)
   STAND_INS = ["?", "\u{FFFD}"].freeze
   HOSTILE = [
-    *(1..0x7f).map { |code| "/#{code.chr}/" }, "", "/", "\"\\\"", "/\u2028\u2029\u0085", "/\u{10ffff}\u{fffe}\ud7ff",
+    *(1..0x7f).map { |code| "/#{code.chr}/" }, "", "/", "\"\\\"", "/\u2028\u2029\u0085",
+    "/\u202e\u2066\u061c\u200e\u200d\u009f\u00a0", "/\u{10ffff}\u{fffe}\ud7ff",
     "/Zo\u00eb \u65e5\u672c", "/\xff", "/\xc3", "/\xc3(", "/\xc0\xaf", "/\xe2\x82", "/\xe2\x82x", "/\xed\xa0\x80",
     "/\xf0\x9f\x98", "/\xf0\x9f\x98x", "/\xf4\x90\x80\x80", "/\xf8\x88\x80\x80\x80", "/\x80\xbf", "/<script>&'",
     "/#{"a" * 8192}", "/#{"\xff" * 8192}", "/#{"\u{1f600}" * 2048}", "/#{"\n" * 8192}"
   ].map(&:b).freeze
+  # What a terminal, or whatever shows the line, would obey. JSON has a text for it.
+  OBEYED = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
   NUMBERS = [0.0, -0.0, 1.0, -1.5, 0.1, 0.2, 0.1 + 0.2, 1e-4, 9.9999e-5, 1e-5, 1.25e-05, 1e-9, 1.5e-9, 1e-10, 1e15,
              999_999.999999999, 1e6, 123_456_789.25, 1e16, 1e22, 1.7e308, 5e-324, 2.0**-20, 2.5e-7, 5e-7, 1.0000005,
              1.0000015, Float::NAN, Float::INFINITY, -Float::INFINITY, 0, 1, -1, 10**18, 2**62, -(2**62), 2**64,
@@ -35,7 +38,8 @@ class PageJSONTest < Minitest::Test
     when nil then "null"
     when Integer, true, false then value.to_s
     when Time then plain(value.getutc.strftime("%FT%T.%3NZ"), stand_in, rounds)
-    else JSON.generate(Abaca::Log::Text.utf8(value, stand_in))
+    else
+      JSON.generate(Abaca::Log::Text.utf8(value, stand_in)).gsub(OBEYED) { |char| format("\\u%04x", char.ord) }
     end
   end
 

@@ -12,7 +12,7 @@ bool ab_json_text_room(size_t len, size_t *room) {
 }
 
 static bool is_plain(uint8_t byte) {
-  return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+  return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
 }
 
 /* How many bytes belong together: a character, if they are `whole`, or the beginning of one (RFC
@@ -40,18 +40,42 @@ static char *put(char *at, const void *bytes, size_t len) {
   return at + len;
 }
 
+static char *put_code(char *at, uint32_t code) {
+  static const char digits[] = "0123456789abcdef";
+  at = put(at, "\\u", 2);
+  for (int shift = 12; shift >= 0; shift -= 4) *at++ = digits[code >> shift & 15];
+  return at;
+}
+
 static char *put_escaped(char *at, uint8_t byte) {
-  static const char digits[] = "0123456789abcdef", names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+  static const char names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
   for (const char *name = names; *name; name += 2) {
     if (byte != (uint8_t)name[0]) continue;
     *at++ = '\\';
     *at++ = name[1];
     return at;
   }
-  at = put(at, "\\u00", 4);
-  *at++ = digits[byte >> 4];
-  *at++ = digits[byte & 15];
-  return at;
+  return put_code(at, byte);
+}
+
+/* The character of a whole sequence of two or three bytes; of four, something beyond the others. */
+static uint32_t character(const uint8_t *ptr, size_t size) {
+  if (size == 2) return (ptr[0] & 0x1fu) << 6 | (ptr[1] & 0x3fu);
+  if (size == 3) return (ptr[0] & 0xfu) << 12 | (ptr[1] & 0x3fu) << 6 | (ptr[2] & 0x3fu);
+  return UINT32_MAX;
+}
+
+/* What a terminal, or whatever shows the text, would obey: control characters of Latin-1, line
+ * separators, and what turns the direction of text (Unicode's Bidi_Control). Log::Text::CONTROL has
+ * the same. */
+static bool is_obeyed(uint32_t code) {
+  return code < 0xa0 || code == 0x61c || code == 0x200e || code == 0x200f ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+static char *put_sequence(char *at, const uint8_t *ptr, size_t size) {
+  uint32_t code = character(ptr, size);
+  return is_obeyed(code) ? put_code(at, code) : put(at, ptr, size);
 }
 
 char *ab_json_text(char *at, ab_view text, ab_view stand_in) {
@@ -68,7 +92,7 @@ char *ab_json_text(char *at, ab_view text, ab_view stand_in) {
     }
     bool whole;
     size_t size = sequence(ptr, (size_t)(end - ptr), &whole);
-    at = whole ? put(at, ptr, size) : put(at, stand_in.ptr, stand_in.len);
+    at = whole ? put_sequence(at, ptr, size) : put(at, stand_in.ptr, stand_in.len);
     ptr += size;
   }
   *at++ = '"';

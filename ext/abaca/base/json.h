@@ -12,8 +12,9 @@
 
 /* The room that a text of so many bytes needs. Returns false if that does not fit. */
 bool ab_json_text_room(size_t len, size_t *room) AB_WARN_UNUSED;
-/* The text, quoted and escaped, as UTF-8. Bytes that are none become `stand_in`, one for each
- * beginning of a character, as the Unicode Standard has it (chapter 3, "maximal subparts"). */
+/* The text, quoted and escaped, as UTF-8: so is every character that moves a cursor, ends a line or
+ * turns the direction of text. Bytes that are no UTF-8 become `stand_in`, one for each beginning of
+ * a character, as the Unicode Standard has it (chapter 3, "maximal subparts"). */
 char *ab_json_text(char *at, ab_view text, ab_view stand_in);
 
 #define AB_JSON_NUMBER_MAX 32

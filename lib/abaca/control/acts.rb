@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../log/text"
 require_relative "answer"
 require_relative "puma_stats"
 
@@ -63,8 +62,7 @@ module Abaca
       # Of this process: the one, or the master.
       def thread_backtraces
         Answer.json(Thread.list.map do |thread|
-          name = "Thread: TID-#{thread.object_id.to_s(36)} #{thread.name}".strip
-          { name:, backtrace: (thread.backtrace || []).map { |frame| Log::Text.utf8(frame) } }
+          { name: "Thread: TID-#{thread.object_id.to_s(36)} #{thread.name}".rstrip, backtrace: thread.backtrace || [] }
         end)
       end
 
@@ -101,7 +99,7 @@ module Abaca
       # A master has no requests.
       def dump
         server = @launcher.server
-        return Answer.text(200, "#{Log::Text.utf8(server.dump)}\n") if server
+        return Answer.text(200, "#{server.dump}\n") if server
 
         @launcher.dump.nil? ? unavailable("dump") : Answer.text(200, "each worker writes its dump into the log\n")
       end

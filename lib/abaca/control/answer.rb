@@ -11,10 +11,13 @@ module Abaca
     Answer = Struct.new(:status, :type, :body, :fields, :stream, :job) do
       # @param object [Hash, Array]
       # @return [Answer]
-      def self.json(object, status: 200) = new(status, "application/json", JSON.generate(object))
+      def self.json(object, status: 200) = new(status, "application/json", generate(object))
 
+      # @param text [String] in it, too, nothing moves a terminal's cursor
       # @return [Answer]
-      def self.text(status, text, fields = nil) = new(status, "text/plain; charset=utf-8", text, fields)
+      def self.text(status, text, fields = nil)
+        new(status, "text/plain; charset=utf-8", Log::Text.visible(text), fields)
+      end
 
       # One of ours, which has a version: keys are only added.
       #
@@ -27,9 +30,13 @@ module Abaca
         new(200, "application/json", line(object))
       end
 
-      # @param object [Hash] bytes of clients in it may be anything, while JSON is UTF-8
+      # @param object [Hash]
       # @return [String] JSON with our version
-      def self.line(object) = Page::Line.json({ v: 1, **object }, "?", false)
+      def self.line(object) = generate({ v: 1, **object })
+
+      # @param object [Object] texts in it may be any bytes, while JSON is UTF-8
+      # @return [String] JSON on one line
+      def self.generate(object) = Page::Line.json(object, "?", false)
 
       # @param stream [#next] returns what is to be sent
       # @return [Answer]

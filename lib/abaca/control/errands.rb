@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../log/text"
 require_relative "answer"
 require_relative "replies"
 
@@ -82,28 +81,20 @@ module Abaca
         found = Requests.new(*@server.sources)
         of_requests = found.to_a.select { |row| row.key?(:backtrace) }
         [*of_requests.map { |row| fiber(row).merge(row.slice(:id, :age), request: "#{row[:method]} #{row[:path]}") },
-         *found.others.map { |row| fiber(row) }].map { |row| row.transform_values { |value| plain(value) } }
+         *found.others.map { |row| fiber(row) }]
       end
 
       # Of these requests, the line of the app and the innermost frames.
       def frames(ids:)
         ids = ids.fetch(@slot.to_s.to_sym, [])
         @server.sources.first.backtraces(ids).transform_values do |backtrace|
-          { line: plain(Frames.place(backtrace).to_s), frames: plain(Frames.without_own(backtrace).first(INNERMOST)) }
+          { line: Frames.place(backtrace).to_s, frames: Frames.without_own(backtrace).first(INNERMOST) }
         end
       end
 
       def fiber(row)
         { waits_for: row[:waiting_for], detail: row[:detail], frame: row[:frame],
           backtrace: Frames.without_own(row[:backtrace] || []).first(FRAMES) }
-      end
-
-      def plain(value)
-        case value
-        when String, Symbol then Log::Text.utf8(value.to_s)
-        when Array then value.map { |one| plain(one) }
-        else value
-        end
       end
 
       def cancel(id:)

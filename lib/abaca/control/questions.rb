@@ -57,7 +57,7 @@ module Abaca
 
       # A line is short, so that the kernel takes it as a whole, or not at all: then the other process does not read.
       def send_line(object)
-        text = "#{JSON.generate(object)}\n"
+        text = "#{Answer.generate(object)}\n"
         @lock.synchronize { @socket.write_nonblock(text, exception: false) == text.bytesize }
       rescue SystemCallError, IOError
         false

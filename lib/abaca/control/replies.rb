@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "json"
-require_relative "../log/text"
 require_relative "answer"
 
 module Abaca
@@ -69,7 +68,7 @@ module Abaca
       end
 
       def send_line(object)
-        text = "#{JSON.generate(object)}\n"
+        text = "#{Answer.generate(object)}\n"
         @lock.synchronize { @socket.write(text) }
       rescue SystemCallError, IOError
         nil # nobody waits any more

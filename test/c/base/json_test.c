@@ -21,9 +21,22 @@ CHECK_CASE(texts_are_quoted) {
   CHECK_TEXT("", "");
   CHECK_TEXT("/items/1", "/items/1");
   CHECK_TEXT("\\\"\\\\\\b\\f\\n\\r\\t", "\"\\\b\f\n\r\t");
-  CHECK_TEXT("\\u0000\\u001b[31m\\u001f \x7f", "\0\x1b[31m\x1f \x7f");
-  CHECK_TEXT("Zo\xc3\xab \xe2\x80\xa8 \xf0\x9f\x98\x80",
-             "Zo\xc3\xab \xe2\x80\xa8 \xf0\x9f\x98\x80");
+  CHECK_TEXT("\\u0000\\u001b[31m\\u001f ", "\0\x1b[31m\x1f ");
+  CHECK_TEXT("Zo\xc3\xab \xf0\x9f\x98\x80", "Zo\xc3\xab \xf0\x9f\x98\x80");
+}
+
+/* First and last of each range, with their neighbours, which stay as they are. */
+CHECK_CASE(what_a_terminal_would_obey_is_escaped) {
+  CHECK_TEXT("~\\u007f", "~\x7f");
+  CHECK_TEXT("\\u0080\\u009b\\u009f\xc2\xa0", "\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0");
+  CHECK_TEXT("\xd8\x9b\\u061c\xd8\x9d", "\xd8\x9b\xd8\x9c\xd8\x9d");
+  CHECK_TEXT("\xe2\x80\x8d\\u200e\\u200f\xe2\x80\x90",
+             "\xe2\x80\x8d\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\x90");
+  CHECK_TEXT("\xe2\x80\xa7\\u2028\\u2029\\u202a\\u202e\xe2\x80\xaf",
+             "\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xaf");
+  CHECK_TEXT("\xe2\x81\xa5\\u2066\\u2069\xe2\x81\xaa",
+             "\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa");
+  CHECK_TEXT("\xf0\x92\x80\xa8", "\xf0\x92\x80\xa8"); /* U+12028 */
 }
 
 CHECK_CASE(what_is_no_utf8_has_a_stand_in) {
