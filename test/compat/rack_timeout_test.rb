@@ -61,9 +61,13 @@ class RackTimeoutTest < Minitest::Test
       Fiber.set_scheduler(Abaca::Scheduler.new)
       Fiber.schedule do
         target = timeout.timeout(0.001) { targets.pop }
-        Fiber.schedule { target.raise("too late") }
-        sleep 0.001
-        ended = :unharmed
+        over = Queue.new
+        Fiber.schedule do
+          sleep 0 # the other one waits by then
+          target.raise(RuntimeError, "too late")
+          over << :unharmed
+        end
+        ended = over.pop
       end
     end.join
     assert_equal :unharmed, ended

@@ -71,14 +71,14 @@ class SystemdTest < Minitest::Test
   # Twice in the time after which systemd kills the service, and at least once in five seconds.
   def test_how_often_the_watchdog_is_fed
     env = { "NOTIFY_SOCKET" => "#{@directory}/gone" }
-    pauses = { nil => 5.0, "6000000" => 3.0, "60000000" => 5.0 }.to_h do |interval, pause|
+    pauses = [nil, "6000000", "60000000"].map do |interval|
       slept = Queue.new
       one = notifier(Abaca::Log.new(StringIO.new), env.merge({ "WATCHDOG_USEC" => interval }.compact))
       one.define_singleton_method(:sleep) { |seconds| slept.push(seconds) && raise(StopIteration) }
       one.watch { "serves" }
-      [slept.pop, pause]
+      slept.pop
     end
-    assert_equal pauses.values, pauses.keys
+    assert_equal [5.0, 3.0, 5.0], pauses
   end
 
   # Each look comes ten seconds after the last one.
