@@ -156,6 +156,29 @@ class PageServingTest < Minitest::Test
 
   # Ruby does not run. Beside a loop the engine turns all the same when something comes; a thread that leads may be on
   # its way to Ruby.
+  # Reports a request that is left over for so long that a heartbeat comes meanwhile.
+  class SlowReport < Abaca::Log
+    def abandoned(*) = sleep(1.5)
+  end
+
+  # The server has let go of its poller by then, and not of its slot.
+  def test_a_server_whose_thread_is_killed_beats_to_the_end
+    @children << fork { kill_with_a_request && exit!(0) }
+    assert_equal 0, Process.wait2(@children.pop).last.exitstatus
+  end
+
+  def kill_with_a_request
+    begun = Queue.new
+    server = Abaca::Server.new(->(_env) { begun << true and sleep }, slot: @slot.claim, log: SlowReport.new($stderr))
+    port = server.add_tcp_listener("127.0.0.1", 0, defer_accept: false)
+    thread = Thread.new { server.run }
+    client = Wire::Client.new(port).write(GET)
+    begun.pop
+    thread.kill.join
+    client.close
+    true
+  end
+
   def test_ruby_hangs
     %w[fiber thread].each do |mode|
       gate, key = IO.pipe

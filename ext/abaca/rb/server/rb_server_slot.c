@@ -62,7 +62,7 @@ static VALUE server_beat(VALUE self, VALUE offloads) {
   server->asked = now;
   ab_server_look_at_process(server, NUM2UINT(offloads), now);
   if (!server->run.rack.standby) ab_server_second(&server->run, now);
-  ab_poller_wakeup(server->run.rack.poller);
+  ab_rack_tell_leader(&server->run.rack);
   ab_turn_log_stalls(&server->run.stalls); /* calls Ruby: the last */
   RB_GC_GUARD(self);
   return Qnil;
