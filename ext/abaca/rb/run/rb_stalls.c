@@ -86,12 +86,20 @@ bool ab_stalls_excuses(const ab_run *run) {
          cpu_time() < stalls->excused_until;
 }
 
+/* The pulse of a loop that runs here is a driver's. Another server's may be freed before the run.
+ */
+static bool is_own(const ab_run *run, const ab_pulse *pulse) {
+  ab_pulse *found = (ab_pulse *)pulse;
+  return ab_driver_of_participant(AB_CONTAINER_OF(found, ab_participant, pulse))->run == run;
+}
+
 /* Has this loop just come back from a collection as good as a stall? Nothing else could have run
  * meanwhile, and a spare loop would only make more fibers. Once in a beat, since a fiber that
  * computes may cause one after the other. */
-static void excuse(ab_stalls *stalls) {
+static void excuse(ab_run *run) {
+  ab_stalls *stalls = &run->stalls;
   const ab_pulse *pulse = current_pulse();
-  if (!pulse) return;
+  if (!pulse || !is_own(run, pulse)) return;
   uint64_t beat = atomic_load(&pulse->beat);
   if (pulse == stalls->excused && beat == stalls->excused_beat) return;
   ab_nsec now = cpu_time(), after = stalls->options.stall_after;
@@ -234,7 +242,7 @@ static bool comes_first(void) {
 
 bool ab_stalls_attend(ab_run *run) {
   bool keeps = keeps_gvl(&run->stalls);
-  excuse(&run->stalls);
+  excuse(run);
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
   ab_spares_each(run, look_at);
