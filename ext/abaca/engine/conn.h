@@ -79,7 +79,8 @@ typedef struct ab_service {
   unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
   bool http2;              /* its connections may begin with HTTP/2 at once */
   bool redirects_clear;    /* HTTP in clear, where TLS is spoken, is redirected */
-  ab_tls_context *tls;     /* what new connections begin with; NULL: they speak no TLS */
+  bool secure;             /* its connections speak TLS; read without the lock */
+  ab_tls_context *tls;     /* what new connections begin with; NULL unless `secure` */
   ab_redirect *redirect;   /* NULL: requests are served */
   ab_limits limits;
 } ab_service;
@@ -108,6 +109,7 @@ struct ab_conn {
   uint32_t served; /* requests taken so far */
   ab_addr peer;
   uint8_t state;         /* enum ab_conn_state */
+  uint8_t speaks;        /* enum ab_speaks; read without the lock while the application has it */
   uint8_t turn_requests; /* begun in this turn, for fairness */
   uint8_t turn_share;    /* units of AB_TURN_SHARE that it has used since its turn began */
   bool readable : 1;     /* the socket may have input */
@@ -126,7 +128,6 @@ struct ab_conn {
   bool misplaced : 1;    /* it came in clear where TLS is spoken: no request of it is served */
   bool checked : 1;      /* what is pending of files was found in memory just now */
   bool untimed : 1;      /* the application has it, and judges itself how slow its peer may be */
-  uint8_t speaks : 3;    /* enum ab_speaks */
 };
 
 #define AB_NOTICES 16 /* that wait for the log */

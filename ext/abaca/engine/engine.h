@@ -310,7 +310,8 @@ void ab_exchange_set_time(ab_exchange *exchange, ab_nsec time);
 /* [locked] Adds to what is left; once that has passed, the request has `time` from now on. Nothing
  * changes without a deadline. */
 void ab_exchange_add_time(ab_exchange *exchange, ab_nsec time);
-/* When request_timeout passes; 0: never, or it has passed, which ab_exchange_news tells. */
+/* [locked] When request_timeout passes; 0: never, or it has passed, which ab_exchange_news tells.
+ */
 ab_nsec ab_exchange_deadline(const ab_exchange *exchange);
 /* [locked] A set of AB_EVENT_GONE and AB_EVENT_DEADLINE: what has happened so far, told or not. */
 unsigned ab_exchange_news(const ab_exchange *exchange);
@@ -324,7 +325,9 @@ const ab_tls *ab_exchange_tls(const ab_exchange *exchange);
 /* True for a request that came on a stream of HTTP/2. Any time. */
 bool ab_exchange_is_stream(const ab_exchange *exchange);
 
-/* The request's body: its framing and how far it has been read; NULL when it has none. */
+/* The request's body; NULL when it has none. Whether there is one, its framing and its trailers,
+ * once it is done, stay as they are; the rest is [locked], since a stream's body comes by itself.
+ */
 const ab_body *ab_exchange_body(const ab_exchange *exchange);
 /* [locked] Takes up to `len` bytes of the body's content, len > 0, from what is here or straight
  * from the socket. A peer that waits for "100 Continue" gets it when nothing is here and no
@@ -335,7 +338,7 @@ ssize_t ab_exchange_read_body(ab_exchange *exchange, char *buf, size_t len) AB_W
 void ab_exchange_continue(ab_exchange *exchange);
 /* [locked] AB_EVENT_BODY is not awaited any more: no deadline counts. */
 void ab_exchange_leave_body(ab_exchange *exchange);
-/* Bytes of the body, framing included, and of what follows it, that are here already. */
+/* [locked] Bytes of the body, framing included, and of what follows it, that are here already. */
 size_t ab_exchange_input_len(const ab_exchange *exchange);
 /* [locked] Why the body failed: a negative enum ab_http_error or AB_EPEER; AB_OK otherwise. */
 int ab_exchange_body_error(const ab_exchange *exchange);

@@ -207,7 +207,7 @@ const ab_limits *ab_exchange_limits(const ab_exchange *exchange) {
 }
 
 bool ab_exchange_is_secure(const ab_exchange *exchange) {
-  return exchange->conn->service->tls != NULL;
+  return exchange->conn->service->secure;
 }
 
 ab_nsec ab_exchange_arrived(const ab_exchange *exchange) {

@@ -143,6 +143,7 @@ static ab_service *make_service(ab_engine *engine, ab_listener *listener,
   service->engine = engine;
   service->listener = listener;
   service->http2 = terms->http2 && !terms->redirect && ab_h2_library();
+  service->secure = terms->tls != NULL;
   service->tls = ab_tls_context_hold(terms->tls);
   service->redirects_clear = terms->redirects_clear;
   if (terms->redirect) service->redirect = ab__redirect_init(&engine->mem, terms->redirect);

@@ -24,7 +24,9 @@ static void make_io(handover *h) {
 static void take_socket(handover *h, ab_call *call) {
   ab_engine *engine = call->rack->engine;
   /* Made before, since Ruby must not be called with the lock held. */
+  ab_engine_lock(engine);
   size_t room = ab_exchange_input_len(call->exchange), len = 0;
+  ab_engine_unlock(engine);
   VALUE bytes = rb_str_new(NULL, (long)room);
   const char *ahead;
   ab_engine_lock(engine);
@@ -129,8 +131,12 @@ static void check_offered(const ab_lines *head) {
 /* The other protocol begins behind the whole request (RFC 9110 7.8): what is left of its body is no
  * byte of that protocol's, and for a body in chunks not even the body's. */
 static void check_read(const ab_lines *head) {
-  const ab_body *body = ab_exchange_body(head->call->exchange);
-  if (!body || body->done) return;
+  ab_call *call = head->call;
+  ab_engine_lock(call->rack->engine);
+  const ab_body *body = ab_exchange_body(call->exchange);
+  bool read = !body || body->done;
+  ab_engine_unlock(call->rack->engine);
+  if (read) return;
   ab_response_refuse("an upgrade before the request's body was read", head->protocol);
 }
 

@@ -164,14 +164,13 @@ static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
     long before = RSTRING_LEN(string);
     char *to = RSTRING_PTR(string) + before;
     ssize_t got = from_ahead ? (ssize_t)take_ahead(call, to, most) : 0;
-    if (got == 0) {
-      ab_engine_lock(engine);
-      got = ab_exchange_read_body(call->exchange, to, most);
-      ab_engine_unlock(engine);
-    }
+    ab_engine_lock(engine);
+    if (got == 0) got = ab_exchange_read_body(call->exchange, to, most);
+    bool done = ab_exchange_body(call->exchange)->done;
+    ab_engine_unlock(engine);
     if (got >= 0) {
       rb_str_set_len(string, before + got);
-      if (!NIL_P(call->trailers) && ab_exchange_body(call->exchange)->done) fill_trailers(call);
+      if (done && !NIL_P(call->trailers)) fill_trailers(call);
       return (size_t)got;
     }
     if (got != AB_AGAIN) raise_body_error((int)got);
@@ -179,15 +178,25 @@ static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
   }
 }
 
-static uint64_t to_come(const ab_call *call) {
+/* `here`: bytes that have come and were not read, framing included. */
+static uint64_t look_at_rest(const ab_call *call, size_t *here) {
+  ab_engine *engine = call->rack->engine;
+  ab_engine_lock(engine);
   const ab_body *body = ab_exchange_body(call->exchange);
-  if (body->done) return ahead_len(call);
-  return body->chunked || body->open ? UINT64_MAX : body->left + ahead_len(call);
+  uint64_t left = body->done ? 0 : body->chunked || body->open ? UINT64_MAX : body->left;
+  *here = ab_exchange_input_len(call->exchange);
+  ab_engine_unlock(engine);
+  return left == UINT64_MAX ? left : left + ahead_len(call);
+}
+
+static uint64_t to_come(const ab_call *call) {
+  size_t here;
+  return look_at_rest(call, &here);
 }
 
 static size_t next_piece(const ab_call *call, size_t have, uint64_t wanted) {
-  size_t piece = have > GROWTH ? have : GROWTH, here = ab_exchange_input_len(call->exchange);
-  uint64_t left = to_come(call);
+  size_t piece = have > GROWTH ? have : GROWTH, here;
+  uint64_t left = look_at_rest(call, &here);
   /* A short body that is here already gets a string of its size, even if the length is unknown. */
   if (left == UINT64_MAX && have == 0 && here > 0) piece = here;
   if (piece > left) piece = (size_t)left;
@@ -333,9 +342,14 @@ static VALUE input_eof_p(VALUE self) {
  *
  * The body's bytes; nil while only its end can tell. */
 static VALUE input_size(VALUE self) {
-  const ab_body *body = ab_exchange_body(call_of(self)->exchange);
-  if ((body->chunked && !body->done) || body->endless) return Qnil;
-  return ULL2NUM(body->size + body->left);
+  const ab_call *call = call_of(self);
+  ab_engine *engine = call->rack->engine;
+  ab_engine_lock(engine);
+  const ab_body *body = ab_exchange_body(call->exchange);
+  bool known = (!body->chunked || body->done) && !body->endless;
+  uint64_t size = body->size + body->left;
+  ab_engine_unlock(engine);
+  return known ? ULL2NUM(size) : Qnil;
 }
 
 /* call-seq: close -> nil
