@@ -100,8 +100,8 @@ int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time no
 bool ab_page_may_set(const ab_page *page, uint32_t index);
 /* Has this process claimed it? Whatever the page says, unless that was opened. */
 bool ab_page_is_mine(const ab_page *page, uint32_t index);
-/* AB_PAGE_EMPTY, by another process than its own: nobody has it any more, whatever the page says,
- * and it may be claimed. */
+/* By the creator, AB_PAGE_ENDED and AB_PAGE_EMPTY say that its process is no more, whatever the
+ * page says of that: it may be claimed. */
 void ab_page_set_state(const ab_page *page, uint32_t index, enum ab_page_state state);
 /* Also says once more what the process has said of its claim. For the one that has it. */
 void ab_page_beat(const ab_page *page, uint32_t index, ab_nsec now);

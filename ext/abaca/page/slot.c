@@ -39,10 +39,9 @@ bool ab_page_may_set(const ab_page *page, uint32_t index) {
   return ab_page_is_mine(page, index) || (pid_t)ab_page_head_of(page)->creator == getpid();
 }
 
-/* The number of claims stays. */
-static void forget_holder(ab_page_slot *slot) {
+/* Nobody is within a claim. */
+static void settle(ab_page_slot *slot) {
   uint32_t claims = claims_of(__atomic_load_n(&slot->holder, __ATOMIC_RELAXED));
-  __atomic_store_n(&slot->holder, claims, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->settled, claims, __ATOMIC_RELEASE);
 }
 
@@ -50,7 +49,7 @@ void ab_page_set_state(const ab_page *page, uint32_t index, enum ab_page_state s
   ab_page_slot *slot = ab_page_slot_of(page, index);
   ab__page_claim *claim = own_claim(page, index);
   if (claim) claim->state = state;
-  if (!claim && state == AB_PAGE_EMPTY) forget_holder(slot);
+  if (!claim && !ab_page_is_live(state)) settle(slot);
   /* Relaxed: says nothing of other words. Partner: the load in read_once. */
   __atomic_store_n(&slot->state, (uint32_t)state, __ATOMIC_RELAXED);
 }

@@ -35,7 +35,7 @@ module Abaca
           return if index >= @most
 
           slot = [index, index + @most].map { |i| @page[i] }.find { |one| !taken.include?(one) }
-          slot&.state = :empty
+          slot&.state = :ended
           slot
         end
 
