@@ -8,6 +8,7 @@ require_relative "at_once"
 require_relative "expenses"
 require_relative "stacks"
 require_relative "../ext/abaca/probes"
+require_relative "../ext/abaca/units"
 
 # Compiles the rooms of the extension that know no Ruby, and plays their C tests, as one compiler makes them: this
 # machine's, a cross-compiler with a machine to play on, or one for another C library. Where a library is missing, its
@@ -98,18 +99,31 @@ class CTests
 
   def children_time = Process.times.then { |times| times.cutime + times.cstime }
 
-  # One that is older than its source, any header or the probes is compiled.
   def compile
-    headers = Dir[File.join(@sources, "{*/*.h,probes.rb}"), File.join(@tests, "**/*.h")]
-              .map { |path| File.mtime(path) }.max
-    sources = Dir[File.join(@sources, "{#{@rooms.join(',')}}/*.c")].sort
-    compiled = AtOnce.map(sources) do |source|
-      object = File.join(@folder, "#{File.basename(source, '.c')}.o")
-      fresh = File.exist?(object) && File.mtime(object) > [File.mtime(source), headers].compact.max
-      object if fresh || cc(*system_flags, "-c", source, "-o", object)
+    compiled = AtOnce.map(@rooms) do |room|
+      object = File.join(@folder, "#{room.tr("/", "_")}.o")
+      object if fresh?(object) || cc(*system_flags, "-MMD", "-c", unit_of(room), "-o", object)
     end
-    failed = sources.zip(compiled).find { |_, object| object.nil? }
-    failed ? abort("#{failed.first} does not compile.") : compiled
+    failed = @rooms.zip(compiled).find { |_, object| object.nil? }
+    failed ? abort("The room #{failed.first} does not compile.") : compiled
+  end
+
+  # Written only when a file has come or gone.
+  def unit_of(room)
+    files = Dir["#{room}/*.c", base: @sources].sort
+    path = File.join(@folder, "#{room.tr("/", "_")}.c")
+    text = Units.text(files)
+    File.write(path, text) unless File.exist?(path) && File.read(path) == text
+    path
+  end
+
+  # Not older than what the compiler has read for it, nor than the probes.
+  def fresh?(object)
+    list = object.sub(/o\z/, "d")
+    return false unless File.exist?(object) && File.exist?(list)
+
+    read = File.read(list).gsub("\\\n", " ").split.drop(1)
+    [File.join(@sources, "probes.rb"), *read].all? { |path| File.exist?(path) && File.mtime(path) <= File.mtime(object) }
   end
 
   def link(test, rooms)

@@ -15,6 +15,7 @@ require "io/console"
 require "rbconfig"
 require_relative "../../lib/abaca/packages"
 require_relative "probes"
+require_relative "units"
 
 # What is missing where the gem is installed, in one line each: mkmf's own messages are a page.
 def need(what, package)
@@ -98,11 +99,9 @@ end
 tls = ENV["ABACA_WITHOUT_TLS"] != "1" && find_libssl && have_func("SSL_get0_peer_certificate", "openssl/ssl.h")
 $defs << "-DAB_HAVE_TLS" if tls
 
-root = __dir__
 rooms = %w[base os page http http1 http2 outbox tls io lead engine
            rb rb/scheduler rb/pool rb/outbox rb/page rb/rack rb/run rb/server]
-$srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
-$VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })
+$srcs = rooms.map { |room| Units.write(room, Dir["#{room}/*.c", base: __dir__]) }
 $INCFLAGS = "#{$INCFLAGS} -I$(srcdir)"
 $defs.concat(Probes.flags { |source| try_link(source) })
 
@@ -110,10 +109,10 @@ $defs.concat(Probes.flags { |source| try_link(source) })
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter"
 $warnflags = ""
 $CFLAGS << " -Werror" if ENV["ABACA_WERROR"] == "1"
-# Backtraces need functions and lines, which is -g1: where variables are takes a seventh of the time. Under sanitizers,
-# -O2 would take half as long again, and save tests little.
-levels = { "ABACA_DEBUG" => "-O0 -g3", "ABACA_SANITIZE" => "-O1 -g1" }
-$CFLAGS << " #{levels.find { |name,| ENV[name] == '1' }&.last || '-O2 -g1'}"
+# Where variables are takes a seventh of the time, so our own builds have functions and lines for backtraces (-g1), and
+# an installed gem has none. Under sanitizers, -O2 would take half as long again, and save tests little.
+levels = { "ABACA_DEBUG" => "-O0 -g3", "ABACA_SANITIZE" => "-O1 -g1", "ABACA_WERROR" => "-O2 -g1" }
+$CFLAGS << " #{levels.find { |name,| ENV[name] == '1' }&.last || '-O2 -g0'}"
 $defs << "-DAB_POISON" if ENV.values_at("ABACA_DEBUG", "ABACA_SANITIZE").include?("1")
 if ENV["ABACA_SANITIZE"] == "1"
   $CFLAGS << " -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
@@ -134,10 +133,8 @@ $CFLAGS << " #{libcall}" if try_cflags(libcall)
 # again, to save 3 of 100 instructions of a pipelined request, and less of any other.
 [$CFLAGS, $LDFLAGS, $DLDFLAGS].each { |flags| flags.gsub!(/-flto\S*|-f(?:no-)?fat-lto-objects/, "") }
 
-require_relative "precompiled"
-$cleanfiles << Precompiled::FILE
 # RubyGems runs make without -j. Ruby's own headers are not POSIX.
-additions = ["MAKEFLAGS += -j#{Etc.nprocessors}\n"]
-additions << "rb_%.o #{Precompiled::FILE}: DEFS += -D_GNU_SOURCE\n" if ENV["ABACA_PORTABLE"] == "1"
-create_makefile("abaca/abaca") { |lines| [*additions, *lines] }
-Precompiled.add_rules($srcs.grep(/\Arb_/), $OBJEXT)
+additions = ["MAKEFLAGS += -j#{Etc.nprocessors}\n", *Units.rules]
+additions << "unit_rb%.o: DEFS += -D_GNU_SOURCE\n" if ENV["ABACA_PORTABLE"] == "1"
+$cleanfiles << "*.d"
+create_makefile("abaca/abaca") { |lines| [*lines, *additions] }

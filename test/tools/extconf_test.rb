@@ -32,26 +32,19 @@ class ExtconfTest < Minitest::Test
       refute_match(/lto/, makefile[/^CFLAGS.*/] + makefile[/^ldflags.*/] + makefile[/^dldflags.*/])
       assert_match(/^CFLAGS.*-O2.*-fPIC.*-std=c11/, makefile)
       assert_match(/^MAKEFLAGS \+= -j\d+$/, makefile)
+      assert_recompiles_for_headers(folder)
     end
   end
 
-  # Compiles a file of rb/ by the Makefile; returns the headers that the compiler names.
-  def compile(folder, *words)
-    output, status = Open3.capture2e("make", "COUTFLAG=-H -o ", *words, "rb_words.o", chdir: folder)
-    assert_predicate status, :success?, output
-    assert_path_exists File.join(folder, "rb_words.o")
-    output
-  end
-
-  def test_ruby_h_is_compiled_once_where_the_compiler_can
-    Dir.mktmpdir do |folder|
-      configure(folder)
-      assert_match(%r{^! \./ruby\.h\.gch$}, compile(folder))
-      assert system("make", "clean", chdir: folder, out: File::NULL)
-      assert_empty Dir.glob("*.gch", base: folder)
-      refute_includes compile(folder, "COMPILE=false"), "ruby.h.gch"
-      assert_empty Dir.glob("*.gch", base: folder)
-    end
+  # A unit of translation is a room; make knows the headers that it includes.
+  def assert_recompiles_for_headers(folder)
+    make = ->(*words) { system("make", *words, chdir: folder, %i[out err] => File::NULL) }
+    assert make.call("unit_http1.o")
+    assert make.call("-q", "unit_http1.o"), "nothing has changed"
+    headers = File.read(File.join(folder, "unit_http1.d")).scan(%r{[/ ](\w+/\w+\.h)\b}).flatten
+    assert_includes headers, "http1/chunk.h"
+    refute_includes headers, "engine/conn.h"
+    refute make.call("-q", "-W", File.expand_path("../../ext/abaca/http1/chunk.h", __dir__), "unit_http1.o"), "it has now"
   end
 
   def test_the_gem_says_where_it_comes_from

@@ -164,19 +164,19 @@ void ab__engine_look(ab_engine *engine) {
   ab__engine_listen(engine);
 }
 
-static void add(ab_waiting *out, ab_view text) {
+static void admission_add(ab_waiting *out, ab_view text) {
   size_t room = sizeof out->line - out->len, len = text.len < room ? text.len : room;
   memcpy(out->line + out->len, text.ptr, len);
   out->len += (uint32_t)len;
 }
 
 static void describe_stream(const ab_request *request, ab_waiting *out) {
-  add(out, request->method);
-  add(out, (ab_view){" ", 1});
-  add(out, request->path);
+  admission_add(out, request->method);
+  admission_add(out, (ab_view){" ", 1});
+  admission_add(out, request->path);
 }
 
-static void describe(const ab_exchange *exchange, ab_waiting *out) {
+static void admission_describe(const ab_exchange *exchange, ab_waiting *out) {
   const ab_conn *conn = exchange->conn;
   const char *at = conn->in, *end = conn->in + conn->in_len;
   out->peer = conn->peer;
@@ -197,7 +197,8 @@ static void describe(const ab_exchange *exchange, ab_waiting *out) {
 /* Copies what waits on the list, behind the first `count`; returns how many there are. */
 static size_t describe_all(const ab_list *list, ab_waiting *out, size_t room, size_t count) {
   for (const ab_list *node = list->next; node != list; node = node->next) {
-    if (count < room) describe(AB_CONTAINER_OF(node, ab_exchange, event_link), &out[count]);
+    if (count < room)
+      admission_describe(AB_CONTAINER_OF(node, ab_exchange, event_link), &out[count]);
     count++;
   }
   return count;
@@ -238,7 +239,7 @@ static void show(ab_exchange *exchange) {
   ab_row *row = exchange->row = ab_rows_take(engine->rows);
   if (!row) return;
   ab_waiting waiting;
-  describe(exchange, &waiting);
+  admission_describe(exchange, &waiting);
   const char *space = memchr(waiting.line, ' ', waiting.len);
   size_t method = space ? (size_t)(space - waiting.line) : waiting.len;
   size_t path = space ? method + 1 : waiting.len;

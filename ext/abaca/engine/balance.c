@@ -21,7 +21,7 @@
 /* So many measures in a row have to agree that another worker has less to do. */
 #define AGREE 2
 /* Connections that one turn gives away, or takes. */
-#define MOVES 32u
+#define BALANCE_MOVES 32u
 /* Between two times at which a worker that has room gives some away: what has gone is seen then. */
 #define GIVE_AGAIN FADE
 /* After the worker had to take back what it gave away. */
@@ -242,7 +242,7 @@ static bool has_more(const ab_engine *engine, const survey *others) {
 
 static uint32_t surplus(const survey *others, uint32_t own) {
   uint32_t share = even_share(others, own), count = own > share ? (own - share) / ONE : 0;
-  return count < MOVES ? count : MOVES;
+  return count < BALANCE_MOVES ? count : BALANCE_MOVES;
 }
 
 /* Of a worker with room, which may have less to do in a moment. */
@@ -261,7 +261,7 @@ static uint32_t may_give_all(const ab_engine *engine) {
   survey others = look_around(engine);
   if (others.room == 0) return 0;
   bool gets_on = engine->now - balance->got_on < GETS_ON;
-  return gets_on ? surplus(&others, balance->pressure + ONE - 1) : MOVES;
+  return gets_on ? surplus(&others, balance->pressure + ONE - 1) : BALANCE_MOVES;
 }
 
 static uint32_t may_give(ab_engine *engine) {
@@ -317,7 +317,7 @@ static void answer_call(ab_engine *engine) {
   balance->called = false;
   if (balance->insists > 0) {
     balance->offer_at = engine->now + OFFER_AGAIN;
-    ab__balance_invite(engine, MOVES);
+    ab__balance_invite(engine, BALANCE_MOVES);
     return;
   }
   survey others = look_around(engine);
@@ -327,7 +327,7 @@ static void answer_call(ab_engine *engine) {
     return;
   }
   uint32_t share = even_share(&others, own), count = share > own ? (share - own) / ONE : 0;
-  if (others.shut || count > MOVES) count = MOVES;
+  if (others.shut || count > BALANCE_MOVES) count = BALANCE_MOVES;
   ab__balance_invite(engine, count > 0 ? count : 1);
 }
 
@@ -385,7 +385,7 @@ static void hand_on_some(ab_engine *engine) {
   if (engine->now >= balance->hand_on_at) {
     ab__balance_hand_on_all(engine);
   } else if (engine->now >= balance->offer_at && ab__balance_hands_on(engine)) {
-    give_ready(engine, MOVES);
+    give_ready(engine, BALANCE_MOVES);
   }
 }
 

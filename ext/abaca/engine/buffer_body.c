@@ -69,7 +69,7 @@ static int ask_for_body(ab_exchange *exchange) {
              : AB_HTTP_NO_MEMORY;
 }
 
-static void end(ab_exchange *exchange) {
+static void buffer_end(ab_exchange *exchange) {
   ab_body *body = exchange->body;
   ab_nsec now = exchange->conn->engine->now;
   ab_body_waited(body, now);
@@ -93,7 +93,7 @@ int ab__buffer_look(ab_exchange *exchange) {
     bool ask = exchange->expects && !body->asked && body->buffered == 0;
     return ask ? ask_for_body(exchange) : AB_AGAIN;
   }
-  end(exchange);
+  buffer_end(exchange);
   return AB_OK;
 }
 

@@ -9,16 +9,16 @@
 #ifdef AB_POISON
 #include <stdlib.h>
 
-#define TO(state) (1u << AB_CONN_##state)
+#define CONN_TO(state) (1u << AB_CONN_##state)
 
 void ab__conn_become(ab_conn *conn, enum ab_conn_state state) {
   static const unsigned allowed[] = {
-      [AB_CONN_FREE] = TO(HEAD),
-      [AB_CONN_HEAD] = TO(HEAD) | TO(BUSY) | TO(CLOSING) | TO(DEAD),
-      [AB_CONN_BUSY] = TO(HEAD) | TO(CLOSING) | TO(DEAD),
-      [AB_CONN_CLOSING] = TO(LINGER) | TO(DEAD),
-      [AB_CONN_LINGER] = TO(DEAD),
-      [AB_CONN_DEAD] = TO(FREE),
+      [AB_CONN_FREE] = CONN_TO(HEAD),
+      [AB_CONN_HEAD] = CONN_TO(HEAD) | CONN_TO(BUSY) | CONN_TO(CLOSING) | CONN_TO(DEAD),
+      [AB_CONN_BUSY] = CONN_TO(HEAD) | CONN_TO(CLOSING) | CONN_TO(DEAD),
+      [AB_CONN_CLOSING] = CONN_TO(LINGER) | CONN_TO(DEAD),
+      [AB_CONN_LINGER] = CONN_TO(DEAD),
+      [AB_CONN_DEAD] = CONN_TO(FREE),
   };
   if (!(allowed[conn->state] & 1u << state)) abort();
   conn->state = (uint8_t)state;
@@ -283,7 +283,7 @@ ssize_t ab__conn_receive(ab_conn *conn, const struct iovec *iov, int count) {
 
 /* Reads into buf. Returns bytes, or 0 when there is nothing to use; at the end of the stream the
  * connection has been dropped unless the application has it. */
-static size_t receive(ab_conn *conn, char *buf, size_t room) {
+static size_t conn_receive(ab_conn *conn, char *buf, size_t room) {
   struct iovec iov = {buf, room};
   ssize_t n = ab__conn_receive(conn, &iov, 1);
   if (n > 0) return (size_t)n;
@@ -319,7 +319,7 @@ bool ab__conn_fill(ab_conn *conn) {
   if (room == 0) return false;
   if (conn->own) ab__conn_free_input(conn);
   char *buf = ab_arena_top(&conn->engine->arena);
-  size_t n = receive(conn, buf, room);
+  size_t n = conn_receive(conn, buf, room);
   if (n == 0) return false;
   ab__conn_spend(conn, n);
   conn->in = buf;
@@ -340,16 +340,16 @@ bool ab__conn_read_behind(ab_conn *conn, size_t room) {
     ab__conn_fail(conn, AB_HTTP_NO_MEMORY);
     return false;
   }
-  size_t n = receive(conn, conn->own + conn->in_len, conn->own_capacity - conn->in_len);
+  size_t n = conn_receive(conn, conn->own + conn->in_len, conn->own_capacity - conn->in_len);
   ab__conn_charge(conn, n);
   conn->in_len += (uint32_t)n;
   return n > 0;
 }
 
-static bool discard(ab_conn *conn) {
+static bool conn_discard(ab_conn *conn) {
   if (!conn->readable) return false;
   size_t room = ab__conn_room(conn);
-  return room > 0 && receive(conn, ab_arena_top(&conn->engine->arena), room) > 0;
+  return room > 0 && conn_receive(conn, ab_arena_top(&conn->engine->arena), room) > 0;
 }
 
 /* --- serving --- */
@@ -361,13 +361,13 @@ void ab__conn_await_request(ab_conn *conn) {
 }
 
 /* One step. Returns whether another one may get further at once. */
-static bool advance(ab_conn *conn) {
+static bool conn_advance(ab_conn *conn) {
   switch (conn->state) {
   case AB_CONN_HEAD:
   case AB_CONN_BUSY:
     return ab__conn_protocol(conn)->advance(conn);
   case AB_CONN_LINGER:
-    return discard(conn);
+    return conn_discard(conn);
   default:
     return false;
   }
@@ -379,7 +379,7 @@ void ab__conn_advance(ab_conn *conn) {
     return;
   }
   int steps = 0;
-  while (advance(conn)) {
+  while (conn_advance(conn)) {
     if (++steps == AB_TURN_STEPS) {
       ab__engine_ready(conn);
       break;

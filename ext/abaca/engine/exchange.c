@@ -9,16 +9,16 @@
 #ifdef AB_POISON
 #include <stdlib.h>
 
-#define TO(state) (1u << AB_EXCHANGE_##state)
+#define EXCHANGE_TO(state) (1u << AB_EXCHANGE_##state)
 
 void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_state state) {
   static const unsigned allowed[] = {
-      [AB_EXCHANGE_FREE] = TO(BEGUN),
-      [AB_EXCHANGE_BEGUN] = TO(BUFFER) | TO(QUEUED) | TO(FREE),
-      [AB_EXCHANGE_BUFFER] = TO(QUEUED) | TO(FREE),
-      [AB_EXCHANGE_QUEUED] = TO(APP) | TO(FREE),
-      [AB_EXCHANGE_APP] = TO(SKIP) | TO(FREE),
-      [AB_EXCHANGE_SKIP] = TO(FREE),
+      [AB_EXCHANGE_FREE] = EXCHANGE_TO(BEGUN),
+      [AB_EXCHANGE_BEGUN] = EXCHANGE_TO(BUFFER) | EXCHANGE_TO(QUEUED) | EXCHANGE_TO(FREE),
+      [AB_EXCHANGE_BUFFER] = EXCHANGE_TO(QUEUED) | EXCHANGE_TO(FREE),
+      [AB_EXCHANGE_QUEUED] = EXCHANGE_TO(APP) | EXCHANGE_TO(FREE),
+      [AB_EXCHANGE_APP] = EXCHANGE_TO(SKIP) | EXCHANGE_TO(FREE),
+      [AB_EXCHANGE_SKIP] = EXCHANGE_TO(FREE),
   };
   if (!(allowed[exchange->state] & 1u << state)) abort();
   exchange->state = (uint8_t)state;

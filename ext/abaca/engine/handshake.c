@@ -9,7 +9,7 @@
  */
 #define PATIENCE AB_NSEC_PER_SEC
 /* Handshakes that are looked at for one that does; those before it wait for a signature. */
-#define LOOKS 64
+#define HANDSHAKE_LOOKS 64
 
 struct ab_handshake {
   ab_conn *conn;
@@ -25,7 +25,7 @@ static ab_nsec ends(const ab_conn *conn) {
 /* --- the end of a handshake --- */
 
 /* It speaks HTTP/1 from here on, or no more. */
-static void end(ab_conn *conn) {
+static void handshake_end(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   ab_list_remove(&conn->handshake->link);
   ab_free(&engine->mem, conn->handshake);
@@ -34,9 +34,9 @@ static void end(ab_conn *conn) {
   AB_NOW(engine, tls_waiting, -1u);
 }
 
-static void fail(ab_conn *conn) {
+static void handshake_fail(ab_conn *conn) {
   conn->engine->stats->tls_failed++;
-  end(conn);
+  handshake_end(conn);
 }
 
 /* --- new ones --- */
@@ -46,7 +46,7 @@ static bool rest(ab_engine *engine, ab_nsec until) {
   return false;
 }
 
-static bool is_full(const ab_engine *engine) {
+static bool handshake_is_full(const ab_engine *engine) {
   uint64_t most = engine->default_service.limits.max_tls_handshakes;
   return most && engine->own_stats.tls_waiting >= most;
 }
@@ -56,7 +56,7 @@ static ab_conn *silent(const ab_engine *engine) {
   unsigned looks = 0;
   ab_list_each (node, next, &engine->handshakes) {
     ab_handshake *handshake = AB_CONTAINER_OF(node, ab_handshake, link);
-    if (++looks > LOOKS || handshake->accepted + PATIENCE > engine->now) return NULL;
+    if (++looks > HANDSHAKE_LOOKS || handshake->accepted + PATIENCE > engine->now) return NULL;
     if (!handshake->conn->readable) return handshake->conn; /* the others wait for us */
   }
   return NULL;
@@ -82,7 +82,7 @@ bool ab__handshakes_have_room(ab_engine *engine) {
   if (limits->max_tls_connections && stats->tls_connections >= limits->max_tls_connections) {
     return rest(engine, engine->now + AB_REST);
   }
-  if (is_full(engine) && !silent(engine)) return rest(engine, engine->now + AB_LOOK);
+  if (handshake_is_full(engine) && !silent(engine)) return rest(engine, engine->now + AB_LOOK);
   return limits->tls_handshake_rate == 0 || is_due(engine);
 }
 
@@ -92,7 +92,7 @@ bool ab__handshake_begin(ab_conn *conn) {
   count_rate(engine);
   ab_handshake *handshake = ab_alloc_zero(&engine->mem, sizeof *handshake);
   if (!handshake) return false;
-  ab_conn *other = is_full(engine) ? silent(engine) : NULL;
+  ab_conn *other = handshake_is_full(engine) ? silent(engine) : NULL;
   if (other) ab__conn_drop(other);
   handshake->conn = conn;
   handshake->accepted = engine->now;
@@ -150,7 +150,7 @@ static bool go_on_in_clear(ab_conn *conn) {
     return false;
   }
   ab_link_drop_tls(&conn->link);
-  fail(conn);
+  handshake_fail(conn);
   conn->misplaced = conn->begun = true; /* its deadline stays */
   conn->undecided = false;
   return conn->service->redirects_clear || refuse_clear(conn);
@@ -176,7 +176,7 @@ static bool done(ab_conn *conn) {
   ab_nsec deadline = ends(conn);
   engine->stats->tls_handshakes++;
   engine->stats->tls_resumed += ab_tls_is_resumed(ab_link_session(&conn->link));
-  end(conn);
+  handshake_end(conn);
   conn->undecided = false;
   conn->readable = true; /* what has come with the end of the handshake, TLS has already */
   if (ab_link_chose_http2(&conn->link)) {
@@ -219,7 +219,7 @@ static bool wait_to_sign(ab_conn *conn) {
   return false;
 }
 
-static bool go_on(ab_conn *conn) {
+static bool handshake_go_on(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   int result = ab_link_handshake(&conn->link, false);
   if (result == AB_LINK_SIGNS) {
@@ -242,15 +242,15 @@ static bool go_on(ab_conn *conn) {
   }
 }
 
-static bool advance(ab_conn *conn) {
+static bool handshake_advance(ab_conn *conn) {
   if (!conn->handshake->begun) {
     if (AB_UNLIKELY(conn->proxied)) return read_proxy_header(conn);
     return begin_tls(conn);
   }
-  return conn->readable && go_on(conn);
+  return conn->readable && handshake_go_on(conn);
 }
 
-static void serve(ab_conn *conn) {
+static void handshake_serve(ab_conn *conn) {
   conn->readable = true;
   ab__conn_advance(conn);
 }
@@ -259,14 +259,14 @@ void ab__handshakes_sign(ab_engine *engine) {
   while (engine->signs > 0) {
     ab_list *node = ab_list_shift(&engine->signers);
     if (!node) return;
-    serve(AB_CONTAINER_OF(node, ab_conn, ready_link));
+    handshake_serve(AB_CONTAINER_OF(node, ab_conn, ready_link));
   }
 }
 
 /* --- deadlines, and the end --- */
 
 /* One that is not done when the engine drains has little more time; what is on its way counts. */
-static void rearm(ab_conn *conn) {
+static void handshake_rearm(ab_conn *conn) {
   const ab_engine *engine = conn->engine;
   if (conn->timed) return;
   conn->timed = true;
@@ -277,7 +277,7 @@ static void rearm(ab_conn *conn) {
   ab__conn_arm(conn);
 }
 
-static void timeout(ab_conn *conn) {
+static void handshake_timeout(ab_conn *conn) {
   conn->engine->stats->timeouts++;
   ab__conn_drop(conn);
 }
@@ -288,21 +288,21 @@ static void hurry(ab_conn *conn) {
 }
 
 static bool close_failed(ab_conn *conn) {
-  fail(conn);
+  handshake_fail(conn);
   return false;
 }
 
 /* A header in clear that is wrong; TLS has words of its own. */
-static int write_error(ab_conn *conn, int status, enum ab_write_connection connection,
-                       bool answers_head, size_t *content) {
+static int handshake_write_error(ab_conn *conn, int status, enum ab_write_connection connection,
+                                 bool answers_head, size_t *content) {
   return ab__http1.write_error(conn, status, connection, answers_head, content);
 }
 
-const ab_protocol ab__handshake = {.advance = advance,
+const ab_protocol ab__handshake = {.advance = handshake_advance,
                                    .drain = hurry,
                                    .refuse = hurry,
-                                   .write_error = write_error,
-                                   .rearm = rearm,
-                                   .timeout = timeout,
+                                   .write_error = handshake_write_error,
+                                   .rearm = handshake_rearm,
+                                   .timeout = handshake_timeout,
                                    .close = close_failed,
-                                   .dropped = fail};
+                                   .dropped = handshake_fail};

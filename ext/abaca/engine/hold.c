@@ -16,7 +16,7 @@ int ab_engine_hold(ab_engine *engine, uint64_t seed) {
   return AB_OK;
 }
 
-static ab_hold_pool *find(ab_hold *hold, uint64_t id) {
+static ab_hold_pool *hold_find(ab_hold *hold, uint64_t id) {
   for (size_t i = 0; i < AB_HOLD_POOLS; i++) {
     if (hold->pools[i].id == id) return &hold->pools[i];
   }
@@ -28,7 +28,7 @@ static bool is_over(const ab_hold_pool *pool, ab_nsec now) {
   return now >= pool->since + AB_HOLD_WAY;
 }
 
-static bool has_room(const ab_hold_pool *pool, ab_nsec now) {
+static bool hold_has_room(const ab_hold_pool *pool, ab_nsec now) {
   uint32_t coming = is_over(pool, now) ? 0 : pool->let_go;
   return (uint64_t)pool->waiters + coming < pool->size;
 }
@@ -39,10 +39,10 @@ static void send_off(ab_hold_pool *pool, ab_nsec now) {
 }
 
 /* The pool's place, which is assigned if needed. NULL: there is none. */
-static ab_hold_pool *place(ab_hold *hold, uint64_t id, bool needed) {
-  ab_hold_pool *pool = find(hold, id);
+static ab_hold_pool *hold_place(ab_hold *hold, uint64_t id, bool needed) {
+  ab_hold_pool *pool = hold_find(hold, id);
   if (pool || !needed) return pool;
-  pool = find(hold, 0);
+  pool = hold_find(hold, 0);
   if (!pool) return NULL;
   pool->id = id;
   pool->let_go = pool->waiters = 0;
@@ -51,21 +51,21 @@ static ab_hold_pool *place(ab_hold *hold, uint64_t id, bool needed) {
 }
 
 /* It gives up its place when no request waits for it. */
-static void leave(ab_hold *hold, ab_hold_pool *pool) {
+static void hold_leave(ab_hold *hold, ab_hold_pool *pool) {
   if (pool->waiters > 0 || !ab_list_empty(&pool->held)) return;
   pool->id = 0;
   hold->used--;
 }
 
 bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t waiters) {
-  ab_hold_pool *pool = engine->hold ? place(engine->hold, id, waiters > 0) : NULL;
+  ab_hold_pool *pool = engine->hold ? hold_place(engine->hold, id, waiters > 0) : NULL;
   if (!pool) return false;
   uint32_t came = waiters > pool->waiters ? waiters - pool->waiters : 0;
   pool->let_go -= came < pool->let_go ? came : pool->let_go;
   pool->size = size > 0 ? size : 1;
   pool->waiters = waiters;
-  bool go_on = !ab_list_empty(&pool->held) && has_room(pool, engine->now);
-  leave(engine->hold, pool);
+  bool go_on = !ab_list_empty(&pool->held) && hold_has_room(pool, engine->now);
+  hold_leave(engine->hold, pool);
   return go_on;
 }
 
@@ -105,7 +105,7 @@ static bool has_waited(ab_hold *hold, uint64_t id, ab_view path, ab_nsec now) {
 ab_exchange *ab__hold_next(const ab_engine *engine) {
   for (size_t i = 0; engine->own_stats.held > 0 && i < AB_HOLD_POOLS; i++) {
     const ab_hold_pool *pool = &engine->hold->pools[i];
-    if (ab_list_empty(&pool->held) || !has_room(pool, engine->now)) continue;
+    if (ab_list_empty(&pool->held) || !hold_has_room(pool, engine->now)) continue;
     return AB_CONTAINER_OF(pool->held.next, ab_exchange, event_link);
   }
   return NULL;
@@ -118,7 +118,7 @@ bool ab__hold_back(ab_exchange *exchange) {
     ab_hold_pool *pool = &hold->pools[i];
     if (pool->id == 0 || !has_waited(hold, pool->id, exchange->request->path, engine->now))
       continue;
-    if (has_room(pool, engine->now)) {
+    if (hold_has_room(pool, engine->now)) {
       send_off(pool, engine->now);
       continue;
     }
@@ -132,7 +132,7 @@ bool ab__hold_back(ab_exchange *exchange) {
   return false;
 }
 
-static ab_hold_pool *release(ab_exchange *exchange) {
+static ab_hold_pool *hold_release(ab_exchange *exchange) {
   ab_engine *engine = exchange->conn->engine;
   ab_hold_pool *pool = &engine->hold->pools[exchange->held - 1];
   ab_list_remove(&exchange->event_link);
@@ -142,13 +142,13 @@ static ab_hold_pool *release(ab_exchange *exchange) {
 }
 
 void ab__hold_let_go(ab_exchange *exchange) {
-  ab_hold_pool *pool = release(exchange);
+  ab_hold_pool *pool = hold_release(exchange);
   send_off(pool, exchange->conn->engine->now);
-  leave(exchange->conn->engine->hold, pool);
+  hold_leave(exchange->conn->engine->hold, pool);
 }
 
 void ab__hold_drop(ab_exchange *exchange) {
-  leave(exchange->conn->engine->hold, release(exchange));
+  hold_leave(exchange->conn->engine->hold, hold_release(exchange));
 }
 
 ab_exchange *ab__hold_newest(const ab_engine *engine) {

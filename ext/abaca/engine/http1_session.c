@@ -35,7 +35,7 @@ static int parse(ab_conn *conn, const ab_head **result) {
 }
 
 /* The parsed form is lost when the connection was settled. */
-static const ab_request *recall(ab_exchange *exchange) {
+static const ab_request *http1_recall(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   ab_head_progress untouched = conn->progress;
   conn->progress = (ab_head_progress){0};
@@ -133,17 +133,17 @@ static bool advance_exchange(ab_exchange *exchange) {
   return false;
 }
 
-static bool advance(ab_conn *conn) {
+static bool http1_advance(ab_conn *conn) {
   return conn->state == AB_CONN_HEAD ? advance_head(conn) : advance_exchange(conn->exchange);
 }
 
 /* --- the end of the connection --- */
 
-static void drain(ab_conn *conn) {
+static void http1_drain(ab_conn *conn) {
   if (conn->state == AB_CONN_HEAD && conn->in_len == 0) ab__conn_hurry(conn);
 }
 
-static void refuse(ab_conn *conn) {
+static void http1_refuse(ab_conn *conn) {
   if (ab__conn_has(conn, AB_EXCHANGE_QUEUED) || ab__conn_has(conn, AB_EXCHANGE_BUFFER)) {
     ab__conn_reject_late(conn);
   } else if (ab__conn_has(conn, AB_EXCHANGE_SKIP)) {
@@ -161,7 +161,7 @@ static void refuse(ab_conn *conn) {
 
 #define CHUNK_END_LEN (sizeof(AB_CHUNK_END) - 1)
 
-static char *put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
+static char *http1_put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
   return ab_write_framing(dst, content, exchange->answers_head, exchange->http_1_0);
 }
 
@@ -185,37 +185,37 @@ static int write_interim(ab_exchange *exchange, char *text, size_t len) {
   return ab__conn_write(exchange->conn, text, (size_t)(end - text));
 }
 
-static int inform(ab_exchange *exchange, char *text, size_t len) {
+static int http1_inform(ab_exchange *exchange, char *text, size_t len) {
   int error = write_interim(exchange, text, len);
   if (!error) ab__conn_flush(exchange->conn);
   return error;
 }
 
-static int switch_to(ab_exchange *exchange, char *text, size_t len) {
+static int http1_switch_to(ab_exchange *exchange, char *text, size_t len) {
   ab_exchange_close_after(exchange); /* no HTTP follows, of the engine's own neither */
   return write_interim(exchange, text, len);
 }
 
-static int write_continue(ab_conn *conn) {
+static int http1_write_continue(ab_conn *conn) {
   return ab__conn_write(conn, AB_CONTINUE, sizeof(AB_CONTINUE) - 1);
 }
 
-static int write_error(ab_conn *conn, int status, enum ab_write_connection connection,
-                       bool answers_head, size_t *content) {
+static int http1_write_error(ab_conn *conn, int status, enum ab_write_connection connection,
+                             bool answers_head, size_t *content) {
   char text[AB_ERROR_MAX];
   ab_view date = {conn->engine->date, AB_DATE_FIELD_LEN};
   char *end = ab_write_error(text, status, date, connection, answers_head, content);
   return ab__conn_write(conn, text, (size_t)(end - text));
 }
 
-static int answer_error(ab_exchange *exchange, int status, size_t *content) {
-  return write_error(exchange->conn, status, connection_of(exchange), exchange->answers_head,
-                     content);
+static int http1_answer_error(ab_exchange *exchange, int status, size_t *content) {
+  return http1_write_error(exchange->conn, status, connection_of(exchange), exchange->answers_head,
+                           content);
 }
 
 /* After a head that says how long a chunk is, nothing else may come, so what cannot be queued whole
  * is not begun: afterwards there is memory for this many slices of content, and for the end. */
-static int begin_piece(ab_exchange *exchange, uint64_t len, uint32_t slices) {
+static int http1_begin_piece(ab_exchange *exchange, uint64_t len, uint32_t slices) {
   ab_outbox *out = exchange->conn->out;
   char head[AB_CHUNK_HEAD_MAX];
   int error = ab_outbox_prepare(out, slices + 2, AB_CHUNK_HEAD_MAX + CHUNK_END_LEN);
@@ -223,11 +223,11 @@ static int begin_piece(ab_exchange *exchange, uint64_t len, uint32_t slices) {
   return ab_outbox_write(out, head, (size_t)(ab_write_chunk_head(head, len) - head));
 }
 
-static int end_piece(ab_exchange *exchange) {
+static int http1_end_piece(ab_exchange *exchange) {
   return ab_outbox_write(exchange->conn->out, AB_CHUNK_END, CHUNK_END_LEN);
 }
 
-static int send_piece(ab_exchange *exchange, const char *ptr, size_t len) {
+static int http1_send_piece(ab_exchange *exchange, const char *ptr, size_t len) {
   char head[AB_CHUNK_HEAD_MAX];
   const struct iovec iov[] = {{head, (size_t)(ab_write_chunk_head(head, len) - head)},
                               {(char *)ptr, len},
@@ -235,18 +235,18 @@ static int send_piece(ab_exchange *exchange, const char *ptr, size_t len) {
   return ab__conn_send(exchange->conn, iov, 3);
 }
 
-static int end_content(ab_exchange *exchange, const char *trailers, size_t len) {
+static int http1_end_content(ab_exchange *exchange, const char *trailers, size_t len) {
   ab_outbox *out = exchange->conn->out;
   int error = ab_outbox_write(out, AB_LAST_CHUNK, sizeof(AB_LAST_CHUNK) - 1);
   if (!error && len > 0) error = ab_outbox_write(out, trailers, len);
-  return error ? error : end_piece(exchange);
+  return error ? error : http1_end_piece(exchange);
 }
 
 /* --- the end of a response --- */
 
 /* Whatever has begun since: if the head did not say that the connection ends, the peer may have
  * sent another request. */
-static bool keeps(ab_exchange *exchange, enum ab_finish how) {
+static bool http1_keeps(ab_exchange *exchange, enum ab_finish how) {
   return how == AB_FINISH_COMPLETE && ab__exchange_keeps(exchange) &&
          exchange->body_error == AB_OK && ab__exchange_can_skip(exchange);
 }
@@ -264,7 +264,7 @@ static bool between_requests(const ab_conn *conn) {
 }
 
 /* The next request may have come already, and what was written goes out. */
-static void go_on(ab_conn *conn) {
+static void http1_go_on(ab_conn *conn) {
   if (conn->out && ab__conn_is_full(conn)) ab__conn_flush(conn);
   if (conn->state == AB_CONN_DEAD) return;
   if (conn->in_len > 0) {
@@ -283,9 +283,9 @@ static void go_on(ab_conn *conn) {
   }
 }
 
-static void finish(ab_exchange *exchange, enum ab_finish how) {
+static void http1_finish(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
-  bool keep = keeps(exchange, how), rest = exchange->body && !exchange->body->done;
+  bool keep = http1_keeps(exchange, how), rest = exchange->body && !exchange->body->done;
   if (rest) conn->lingers = true;
   if (how == AB_FINISH_RESET) conn->resets = true;
   if (!keep) {
@@ -297,11 +297,11 @@ static void finish(ab_exchange *exchange, enum ab_finish how) {
   } else {
     ab__conn_await_request(conn);
   }
-  if (AB_UNLIKELY(conn->engine->refusing)) refuse(conn);
-  go_on(conn);
+  if (AB_UNLIKELY(conn->engine->refusing)) http1_refuse(conn);
+  http1_go_on(conn);
 }
 
-static void abort_response(ab_exchange *exchange, enum ab_finish how) {
+static void http1_abort_response(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
   ab__conn_flush(conn);
   if (conn->state == AB_CONN_DEAD) return;
@@ -309,20 +309,20 @@ static void abort_response(ab_exchange *exchange, enum ab_finish how) {
   ab__conn_drop(conn);
 }
 
-const ab_protocol ab__http1 = {.advance = advance,
-                               .drain = drain,
-                               .refuse = refuse,
-                               .recall = recall,
-                               .put_framing = put_framing,
+const ab_protocol ab__http1 = {.advance = http1_advance,
+                               .drain = http1_drain,
+                               .refuse = http1_refuse,
+                               .recall = http1_recall,
+                               .put_framing = http1_put_framing,
                                .head = head,
-                               .inform = inform,
-                               .switch_to = switch_to,
-                               .write_continue = write_continue,
-                               .write_error = write_error,
-                               .answer_error = answer_error,
-                               .begin_piece = begin_piece,
-                               .end_piece = end_piece,
-                               .send_piece = send_piece,
-                               .end_content = end_content,
-                               .finish = finish,
-                               .abort = abort_response};
+                               .inform = http1_inform,
+                               .switch_to = http1_switch_to,
+                               .write_continue = http1_write_continue,
+                               .write_error = http1_write_error,
+                               .answer_error = http1_answer_error,
+                               .begin_piece = http1_begin_piece,
+                               .end_piece = http1_end_piece,
+                               .send_piece = http1_send_piece,
+                               .end_content = http1_end_content,
+                               .finish = http1_finish,
+                               .abort = http1_abort_response};

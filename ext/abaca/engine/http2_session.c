@@ -7,7 +7,7 @@
 
 /* Bytes that the session gets at once, and requests after which it gets no more in this turn: what
  * one client sends and resets in a burst must not hold up the others. */
-#define PIECE         4096
+#define SESSION_PIECE 4096
 #define TURN_REQUESTS 100
 /* A frame is charged as this many bytes, however small it is; so many use up a share of a turn. */
 #define FRAME_BYTES 128
@@ -31,7 +31,7 @@ static ab_nsec age_of(const ab_conn *conn) {
   return age - tenth + mixed % (2 * tenth);
 }
 
-static bool begin(ab_conn *conn) {
+static bool session_begin(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   const ab_limits *limits = ab__conn_limits(conn);
   ab_session *session = ab_alloc_zero(&engine->mem, sizeof *session);
@@ -60,7 +60,7 @@ static bool choose(ab_conn *conn) {
     return true;
   }
   conn->undecided = false;
-  if (http2 && !begin(conn)) {
+  if (http2 && !session_begin(conn)) {
     ab__conn_drop(conn);
     return false;
   }
@@ -77,7 +77,7 @@ static void free_unused(ab_session *session, const ab_mem *mem) {
   if (!session->conn && session->live == 0 && session->holds == 0) ab_free(mem, session);
 }
 
-static void release(ab_session *session, const ab_mem *mem) {
+static void session_release(ab_session *session, const ab_mem *mem) {
   session->holds--;
   free_unused(session, mem);
 }
@@ -89,7 +89,7 @@ void ab__session_release_stream(ab_session *session, const ab_mem *mem) {
   free_unused(session, mem);
 }
 
-static void end(ab_session *session) {
+static void session_end(ab_session *session) {
   ab_h2 *h2 = session->h2;
   session->h2 = NULL;
   session->busy = true; /* what its streams leave is not sent */
@@ -97,14 +97,14 @@ static void end(ab_session *session) {
   ab_list_remove(&session->pending);
 }
 
-static void dropped(ab_conn *conn) {
+static void session_dropped(ab_conn *conn) {
   ab_session *session = conn->session;
   const ab_mem *mem = &conn->engine->mem;
   hold(session);
-  if (session->h2) end(session);
+  if (session->h2) session_end(session);
   session->conn = NULL;
   conn->session = NULL;
-  release(session, mem);
+  session_release(session, mem);
 }
 
 /* --- output --- */
@@ -146,7 +146,7 @@ static void pump(ab_session *session) {
 
 /* The client may be in the middle of a frame, or answer what it still reads by frames of its own: a
  * reset for those would destroy what is on its way to it. */
-static void leave(ab_conn *conn) {
+static void session_leave(ab_conn *conn) {
   conn->lingers = true;
   ab__conn_close(conn);
 }
@@ -158,8 +158,8 @@ static void send(ab_session *session) {
   pump(session);
   settle_writers(session);
   ab_conn *conn = session->conn;
-  if (conn && session->h2 && ab_h2_is_over(session->h2)) leave(conn);
-  release(session, mem);
+  if (conn && session->h2 && ab_h2_is_over(session->h2)) session_leave(conn);
+  session_release(session, mem);
 }
 
 void ab__session_soon(ab_session *session) {
@@ -182,11 +182,11 @@ void ab__sessions_send(ab_engine *engine) {
 /* --- input --- */
 
 /* Nothing more is received; the session has said why. */
-static void fail(ab_session *session) {
+static void session_fail(ab_session *session) {
   ab_conn *conn = session->conn;
   ab_figures_fault(conn->engine->stats, 0);
   pump(session);
-  if (session->conn) leave(conn);
+  if (session->conn) session_leave(conn);
 }
 
 static void look_at_limits(ab_session *session) {
@@ -202,7 +202,7 @@ static void count_begun(ab_conn *conn, uint64_t count) {
 
 static int receive_piece(ab_session *session) {
   ab_conn *conn = session->conn;
-  uint32_t len = conn->in_len < PIECE ? conn->in_len : PIECE;
+  uint32_t len = conn->in_len < SESSION_PIECE ? conn->in_len : SESSION_PIECE;
   uint64_t before = ab_h2_requests(session->h2);
   session->busy = true;
   int error = ab_h2_receive(session->h2, conn->in, len, conn->engine->now);
@@ -213,7 +213,7 @@ static int receive_piece(ab_session *session) {
   return error;
 }
 
-static void receive(ab_conn *conn) {
+static void session_receive(ab_conn *conn) {
   ab_session *session = conn->session;
   const ab_mem *mem = &conn->engine->mem;
   hold(session);
@@ -227,15 +227,15 @@ static void receive(ab_conn *conn) {
   ab__conn_charge(conn, frames * FRAME_BYTES);
   if (AB_UNLIKELY(error)) {
     conn->in_len = 0;
-    fail(session);
+    session_fail(session);
   } else {
     look_at_limits(session);
     ab__session_soon(session);
   }
-  release(session, mem);
+  session_release(session, mem);
 }
 
-static bool advance(ab_conn *conn) {
+static bool session_advance(ab_conn *conn) {
   if (ab_h2_owes(conn->session->h2)) ab__session_soon(conn->session);
   /* What it has asked for so far is to be sent first. */
   if (conn->blocked && ab_outbox_pending(conn->out) > ab__conn_limits(conn)->max_pending_output) {
@@ -252,7 +252,7 @@ static bool advance(ab_conn *conn) {
     }
     return false;
   }
-  receive(conn);
+  session_receive(conn);
   if (conn->state != AB_CONN_HEAD) return false;
   if (conn->in_len > 0) ab__engine_ready(conn);
   return conn->in_len == 0 && conn->readable;
@@ -270,7 +270,7 @@ static uint64_t seconds_of(const ab_conn *conn, enum session_wait wait) {
   return wait == WAIT_ARRIVAL ? limits->header_timeout : limits->persistent_timeout;
 }
 
-static void rearm(ab_conn *conn) {
+static void session_rearm(ab_conn *conn) {
   ab_session *session = conn->session;
   if (!session->h2) return;
   enum session_wait wait = wait_of(session);
@@ -288,7 +288,7 @@ static bool has_passed(const ab_conn *conn, ab_nsec deadline) {
   return deadline && deadline <= conn->engine->now;
 }
 
-static void timeout(ab_conn *conn) {
+static void session_timeout(ab_conn *conn) {
   ab_session *session = conn->session;
   conn->timed = conn->parting = false;
   if (has_passed(conn, session->ends)) {
@@ -309,7 +309,7 @@ static void timeout(ab_conn *conn) {
 }
 
 /* Two steps: what is on its way when the peer hears of it is served as well (RFC 9113 6.8). */
-static void drain(ab_conn *conn) {
+static void session_drain(ab_conn *conn) {
   ab_session *session = conn->session;
   if (session->warned || !session->h2) return;
   session->warned = true;
@@ -319,7 +319,7 @@ static void drain(ab_conn *conn) {
   if (conn->state == AB_CONN_HEAD) ab__engine_ready(conn); /* the next turn sets the deadline */
 }
 
-static void refuse(ab_conn *conn) {
+static void session_refuse(ab_conn *conn) {
   ab_session *session = conn->session;
   if (!session->h2) return;
   session->warned = true;
@@ -333,16 +333,16 @@ static void refuse(ab_conn *conn) {
 
 static bool close_session(ab_conn *conn) {
   ab_session *session = conn->session;
-  if (session->h2) end(session);
+  if (session->h2) session_end(session);
   return false;
 }
 
-const ab_protocol ab__http2 = {.advance = advance,
-                               .drain = drain,
-                               .refuse = refuse,
-                               .begin = begin,
+const ab_protocol ab__http2 = {.advance = session_advance,
+                               .drain = session_drain,
+                               .refuse = session_refuse,
+                               .begin = session_begin,
                                .choose = choose,
-                               .rearm = rearm,
-                               .timeout = timeout,
+                               .rearm = session_rearm,
+                               .timeout = session_timeout,
                                .close = close_session,
-                               .dropped = dropped};
+                               .dropped = session_dropped};

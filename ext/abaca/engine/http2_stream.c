@@ -9,7 +9,7 @@
 
 /* --- requests --- */
 
-static const ab_request *recall(ab_exchange *exchange) {
+static const ab_request *stream_recall(ab_exchange *exchange) {
   return exchange->own_head;
 }
 
@@ -128,7 +128,7 @@ static bool has(const ab_conn *conn, enum ab_exchange_state state) {
 }
 
 /* What the application will not read needs no window of its own. */
-static void discard(ab_stream *stream, size_t len) {
+static void stream_discard(ab_stream *stream, size_t len) {
   if (stream->h2) ab_h2_consume(stream->h2, len);
 }
 
@@ -176,16 +176,16 @@ static void tell_data(void *ctx AB_UNUSED, ab_h2_stream *h2, const char *ptr, si
   uint64_t most = ab__conn_limits(conn)->max_body_size;
   stream->received += len;
   if (!exchange || !exchange->body || exchange->body->error) {
-    discard(stream, len);
+    stream_discard(stream, len);
   } else if (most && stream->received > most) {
-    discard(stream, len);
+    stream_discard(stream, len);
     refuse_body(exchange);
   } else if (!ab__conn_append(conn, ptr, len)) {
     ab__conn_drop(conn);
   } else {
     /* What is buffered is limited by itself. */
     if (exchange->state == AB_EXCHANGE_BUFFER) {
-      discard(stream, len);
+      stream_discard(stream, len);
     } else {
       stream->unread += len;
     }
@@ -301,7 +301,7 @@ const ab_h2_calls ab__stream_calls = {.request = tell_request,
                                       .available = available,
                                       .take = take};
 
-static void flush(ab_conn *conn) {
+static void stream_flush(ab_conn *conn) {
   ab_stream *stream = conn->stream;
   if (!stream || !stream->h2) return;
   if (conn->out && ab_list_empty(&stream->link)) {
@@ -349,7 +349,7 @@ void ab__stream_settle_output(ab_stream *stream) {
 
 /* --- responses --- */
 
-static char *put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
+static char *stream_put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
   return ab_write_framing(dst, content, exchange->answers_head, false);
 }
 
@@ -380,8 +380,8 @@ static int respond(ab_conn *conn, const char *text, size_t len, bool content) {
   return conn->state == AB_CONN_DEAD ? AB_EPEER : AB_OK;
 }
 
-static int write_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
-                      const char *whole, size_t count) {
+static int stream_write_head(ab_exchange *exchange, char *text, size_t len,
+                             const ab_content *content, const char *whole, size_t count) {
   bool empty = content->none || (content->has_length && content->length == 0);
   exchange->keep_decided = true; /* the response has begun */
   exchange->framed = content->chunked;
@@ -389,7 +389,7 @@ static int write_head(ab_exchange *exchange, char *text, size_t len, const ab_co
   return error || !whole || count == 0 ? error : ab__conn_write(exchange->conn, whole, count);
 }
 
-static int inform(ab_exchange *exchange, char *text, size_t len) {
+static int stream_inform(ab_exchange *exchange, char *text, size_t len) {
   const ab_conn *conn = exchange->conn;
   ab_stream *stream = conn->stream;
   if (conn->state == AB_CONN_DEAD || !stream->h2) return AB_EPEER;
@@ -400,11 +400,12 @@ static int inform(ab_exchange *exchange, char *text, size_t len) {
 }
 
 /* There is no 101 in HTTP/2 (RFC 9113 8.6). */
-static int switch_to(ab_exchange *exchange AB_UNUSED, char *text AB_UNUSED, size_t len AB_UNUSED) {
+static int stream_switch_to(ab_exchange *exchange AB_UNUSED, char *text AB_UNUSED,
+                            size_t len AB_UNUSED) {
   return AB_EPEER;
 }
 
-static int write_continue(ab_conn *conn) {
+static int stream_write_continue(ab_conn *conn) {
   ab_stream *stream = conn->stream;
   if (!stream->h2) return AB_EPEER;
   int error = ab_h2_inform(stream->h2, 100, NULL, 0);
@@ -412,8 +413,9 @@ static int write_continue(ab_conn *conn) {
   return error;
 }
 
-static int write_error(ab_conn *conn, int status, enum ab_write_connection connection AB_UNUSED,
-                       bool answers_head, size_t *content) {
+static int stream_write_error(ab_conn *conn, int status,
+                              enum ab_write_connection connection AB_UNUSED, bool answers_head,
+                              size_t *content) {
   char text[AB_ERROR_MAX];
   ab_view date = {conn->engine->date, AB_DATE_FIELD_LEN};
   char *end = ab_write_error(text, status, date, AB_WRITE_KEEP, answers_head, content);
@@ -422,27 +424,27 @@ static int write_error(ab_conn *conn, int status, enum ab_write_connection conne
   return error || *content == 0 ? error : ab__conn_write(conn, end - *content, *content);
 }
 
-static int answer_error(ab_exchange *exchange, int status, size_t *content) {
+static int stream_answer_error(ab_exchange *exchange, int status, size_t *content) {
   exchange->keep_decided = true;
-  return write_error(exchange->conn, status, AB_WRITE_KEEP, exchange->answers_head, content);
+  return stream_write_error(exchange->conn, status, AB_WRITE_KEEP, exchange->answers_head, content);
 }
 
 /* Frames are the session's to write. */
-static int begin_piece(ab_exchange *exchange AB_UNUSED, uint64_t len AB_UNUSED,
-                       uint32_t slices AB_UNUSED) {
+static int stream_begin_piece(ab_exchange *exchange AB_UNUSED, uint64_t len AB_UNUSED,
+                              uint32_t slices AB_UNUSED) {
   return AB_OK;
 }
 
-static int end_piece(ab_exchange *exchange AB_UNUSED) {
+static int stream_end_piece(ab_exchange *exchange AB_UNUSED) {
   return AB_OK;
 }
 
-static int send_piece(ab_exchange *exchange, const char *ptr, size_t len) {
+static int stream_send_piece(ab_exchange *exchange, const char *ptr, size_t len) {
   const struct iovec iov = {(char *)(uintptr_t)ptr, len};
   return ab__conn_send(exchange->conn, &iov, 1);
 }
 
-static int end_content(ab_exchange *exchange, const char *trailers, size_t len) {
+static int stream_end_content(ab_exchange *exchange, const char *trailers, size_t len) {
   const ab_stream *stream = exchange->conn->stream;
   if (len == 0 || !stream->h2) return AB_OK;
   return ab_h2_set_trailers(stream->h2, trailers, len);
@@ -459,14 +461,14 @@ static bool close_stream(ab_conn *conn) {
     return true;
   }
   stream->ended = true;
-  discard(stream, stream->unread);
+  stream_discard(stream, stream->unread);
   stream->unread = 0;
   if (!ab_h2_stream_has_ended(stream->h2)) ab_h2_reset(stream->h2, AB_H2_NO_ERROR); /* behind it */
-  flush(conn);
+  stream_flush(conn);
   return true;
 }
 
-static void finish(ab_exchange *exchange, enum ab_finish how) {
+static void stream_finish(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
   if (how == AB_FINISH_COMPLETE) {
     ab__conn_close(conn);
@@ -478,16 +480,16 @@ static void finish(ab_exchange *exchange, enum ab_finish how) {
   ab__conn_drop(conn);
 }
 
-static void abort_response(ab_exchange *exchange, enum ab_finish how) {
+static void stream_abort_response(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
   conn->stream->ended = how == AB_FINISH_COMPLETE;
-  flush(conn);
+  stream_flush(conn);
   if (conn->state == AB_CONN_DEAD) return;
   if (how != AB_FINISH_COMPLETE) conn->stream->code = AB_H2_INTERNAL_ERROR;
   ab__conn_drop(conn);
 }
 
-static void dropped(ab_conn *conn) {
+static void stream_dropped(ab_conn *conn) {
   ab_stream *stream = conn->stream;
   ab_list_remove(&stream->link);
   if (!stream->h2) return;
@@ -506,36 +508,36 @@ static void freed(ab_conn *conn) {
   ab__session_release_stream(session, &conn->engine->mem);
 }
 
-static bool advance(ab_conn *conn AB_UNUSED) {
+static bool stream_advance(ab_conn *conn AB_UNUSED) {
   return false;
 }
 
-static void drain(ab_conn *conn AB_UNUSED) {}
+static void stream_drain(ab_conn *conn AB_UNUSED) {}
 
-static void refuse(ab_conn *conn) {
+static void stream_refuse(ab_conn *conn) {
   if (has(conn, AB_EXCHANGE_QUEUED) || has(conn, AB_EXCHANGE_BUFFER)) ab__conn_reject_late(conn);
 }
 
-const ab_protocol ab__http2_stream = {.advance = advance,
-                                      .drain = drain,
-                                      .refuse = refuse,
-                                      .recall = recall,
-                                      .put_framing = put_framing,
-                                      .head = write_head,
-                                      .inform = inform,
-                                      .switch_to = switch_to,
-                                      .write_continue = write_continue,
-                                      .write_error = write_error,
-                                      .answer_error = answer_error,
-                                      .begin_piece = begin_piece,
-                                      .end_piece = end_piece,
-                                      .send_piece = send_piece,
-                                      .end_content = end_content,
-                                      .finish = finish,
-                                      .abort = abort_response,
-                                      .flush = flush,
+const ab_protocol ab__http2_stream = {.advance = stream_advance,
+                                      .drain = stream_drain,
+                                      .refuse = stream_refuse,
+                                      .recall = stream_recall,
+                                      .put_framing = stream_put_framing,
+                                      .head = stream_write_head,
+                                      .inform = stream_inform,
+                                      .switch_to = stream_switch_to,
+                                      .write_continue = stream_write_continue,
+                                      .write_error = stream_write_error,
+                                      .answer_error = stream_answer_error,
+                                      .begin_piece = stream_begin_piece,
+                                      .end_piece = stream_end_piece,
+                                      .send_piece = stream_send_piece,
+                                      .end_content = stream_end_content,
+                                      .finish = stream_finish,
+                                      .abort = stream_abort_response,
+                                      .flush = stream_flush,
                                       .stands = stands,
                                       .consumed = consumed,
                                       .close = close_stream,
-                                      .dropped = dropped,
+                                      .dropped = stream_dropped,
                                       .freed = freed};

@@ -130,7 +130,7 @@ static int send_rest(ab_link *link, size_t *sent) {
 }
 
 /* Behind what is kept already. */
-static int keep_rest(ab_link_tls *tls, const char *ptr, size_t len) {
+static int link_tls_keep_rest(ab_link_tls *tls, const char *ptr, size_t len) {
   size_t needed;
   char *rest =
       ab_add_size(tls->rest_len, len, &needed) ? ab_alloc(tls->scratch->mem, needed) : NULL;
@@ -154,7 +154,7 @@ static int send_wire(ab_link *link, const ab_tls_wire *wire, size_t *sent) {
   size_t left = n > 0 ? (size_t)n : 0;
   *sent = count_sent(tls, left, wire->out_len);
   if (AB_LIKELY(left == wire->out_len)) return AB_OK;
-  if (keep_rest(tls, wire->out + left, wire->out_len - left) != AB_OK) return AB_EPEER;
+  if (link_tls_keep_rest(tls, wire->out + left, wire->out_len - left) != AB_OK) return AB_EPEER;
   return n == AB_ENOMEM ? AB_ENOMEM : AB_AGAIN;
 }
 
@@ -197,8 +197,8 @@ static ssize_t read_content(ab_link_tls *tls, ab_tls_wire *wire, const struct io
 }
 
 /* As ab_link_receive, but for what the session has to say. */
-static ssize_t receive(ab_link *link, ab_tls_wire *wire, const struct iovec *iov, int count,
-                       bool *emptied) {
+static ssize_t link_tls_receive(ab_link *link, ab_tls_wire *wire, const struct iovec *iov,
+                                int count, bool *emptied) {
   ab_link_tls *tls = link->tls;
   size_t room = ab__link_room(iov, count), most = room > RECEIVE_MIN ? room : RECEIVE_MIN;
   ssize_t n = read_content(tls, wire, iov, count);
@@ -221,7 +221,7 @@ ssize_t ab__link_tls_receive(ab_link *link, const struct iovec *iov, int count, 
   /* What is due is for a call that can report it. */
   if (tls->due == 0 && send_rest(link, &sent) == AB_EPEER) return AB_EPEER;
   ab_tls_wire wire = open_wire(tls);
-  ssize_t n = receive(link, &wire, iov, count, &emptied);
+  ssize_t n = link_tls_receive(link, &wire, iov, count, &emptied);
   bool waits = wire.in_len > 0 || ab_tls_has_bytes(tls->session);
   bool lost = send_wire(link, &wire, &sent) == AB_EPEER || close_wire(tls, &wire) != AB_OK;
   if (n <= 0) return lost ? AB_EPEER : n;

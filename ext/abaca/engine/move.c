@@ -43,7 +43,7 @@ static uint16_t number_of(const ab_service *service) {
   return NO_SERVICE;
 }
 
-static parcel describe(const ab_conn *conn) {
+static parcel move_describe(const ab_conn *conn) {
   bool waits = conn->exchange != NULL;
   bool timed = conn->timed && !waits && (conn->begun || !conn->engine->draining);
   return (parcel){
@@ -61,7 +61,7 @@ static parcel describe(const ab_conn *conn) {
 
 int ab__conn_move(ab_conn *conn, int relay) {
   ab_engine *engine = conn->engine;
-  parcel parcel = describe(conn);
+  parcel parcel = move_describe(conn);
   const struct iovec iov[] = {{&parcel, sizeof parcel}, {conn->in, conn->in_len}};
   int err = ab_relay_send(relay, iov, conn->in_len > 0 ? 2 : 1, conn->link.watch.fd);
   if (err) return err;

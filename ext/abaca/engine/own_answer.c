@@ -4,7 +4,7 @@
 
 #include "http/char.h"
 
-static bool keeps(const ab_conn *conn, const ab_framing *framing) {
+static bool own_keeps(const ab_conn *conn, const ab_framing *framing) {
   uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
   /* Such requests have no bodies, so a body is not awaited. */
   return framing->keep_alive && framing->body == AB_BODY_NONE && !conn->engine->draining &&
@@ -14,7 +14,7 @@ static bool keeps(const ab_conn *conn, const ab_framing *framing) {
 enum ab_write_connection ab__own_answer_begin(ab_conn *conn, const ab_head *head, bool last) {
   conn->served++;
   conn->turn_requests++;
-  bool keep = !last && keeps(conn, &head->framing);
+  bool keep = !last && own_keeps(conn, &head->framing);
   conn->in += head->size;
   conn->in_len -= head->size;
   if (head->framing.body != AB_BODY_NONE) conn->lingers = true;

@@ -8,7 +8,7 @@
 /* Room after the content of a chunk, for the framing of the next one: it saves a system call. */
 #define FRAMING_ROOM 64
 
-static ssize_t fail(ab_exchange *exchange, int error) {
+static ssize_t receive_fail(ab_exchange *exchange, int error) {
   exchange->body_error = error;
   return error;
 }
@@ -30,7 +30,7 @@ static int64_t decode_input(ab_exchange *exchange, char *out, size_t room) {
 /* What has come already. Returns as ab_exchange_read_body, AB_AGAIN if nothing has. */
 static ssize_t take_input(ab_exchange *exchange, char *buf, size_t len) {
   int64_t got = decode_input(exchange, buf, len);
-  if (got < 0) return fail(exchange, (int)got);
+  if (got < 0) return receive_fail(exchange, (int)got);
   if (got > 0) return (ssize_t)got;
   return exchange->body->done ? 0 : AB_AGAIN;
 }
@@ -63,7 +63,7 @@ static void take_received(ab_exchange *exchange, size_t got, size_t direct, char
 
 /* One system call, when there is no input. Returns bytes of content, which may be 0 although
  * input has come; AB_AGAIN, or the error that the body ends with. */
-static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
+static ssize_t receive_body(ab_exchange *exchange, char *buf, size_t len) {
   ab_conn *conn = exchange->conn;
   if (!ab__conn_has_share(conn) || !ab__engine_touch(conn)) return AB_AGAIN;
   if (conn->own) ab__conn_free_input(conn);
@@ -85,7 +85,7 @@ static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
   } else {
     conn->hung_up = false;
   }
-  return fail(exchange, AB_EPEER);
+  return receive_fail(exchange, AB_EPEER);
 }
 
 void ab_exchange_continue(ab_exchange *exchange) {
@@ -114,10 +114,10 @@ ssize_t ab_exchange_read_body(ab_exchange *exchange, char *buf, size_t len) {
   for (;;) {
     ssize_t got = exchange->body_error ? exchange->body_error : take_input(exchange, buf, len);
     if (got != AB_AGAIN) return got;
-    if (conn->state == AB_CONN_DEAD) return fail(exchange, AB_EPEER);
+    if (conn->state == AB_CONN_DEAD) return receive_fail(exchange, AB_EPEER);
     /* A peer that waits for the word is asked only if it has sent nothing. */
     bool ask = (conn->readable || exchange->expects) && conn->speaks != AB_SPEAKS_STREAM;
-    got = ask ? receive(exchange, buf, len) : AB_AGAIN;
+    got = ask ? receive_body(exchange, buf, len) : AB_AGAIN;
     if (got == AB_AGAIN) {
       wait_for_bytes(exchange);
       return got;

@@ -100,7 +100,7 @@ static int write_view(ab_conn *conn, ab_view view) {
   return view.len > 0 ? ab__conn_write(conn, view.ptr, view.len) : AB_OK;
 }
 
-static int write_head(ab_conn *conn, int status) {
+static int redirect_write_head(ab_conn *conn, int status) {
   char text[AB_STATUS_LINE_MAX + AB_DATE_FIELD_LEN + sizeof "Location: https://"];
   char *end = ab_write_status_line(text, status);
   memcpy(end, conn->engine->date, AB_DATE_FIELD_LEN);
@@ -136,7 +136,7 @@ static int write_end(ab_conn *conn, enum ab_write_connection connection) {
 static void send_to(ab_conn *conn, const ab_head *head, int status, ab_view host, unsigned port) {
   const ab_request *request = &head->request;
   enum ab_write_connection connection = ab__own_answer_begin(conn, head, conn->misplaced);
-  int error = write_head(conn, status);
+  int error = redirect_write_head(conn, status);
   if (!error) error = write_view(conn, host);
   if (!error) error = write_port(conn, port);
   if (!error) error = write_target(conn, request);
@@ -144,7 +144,7 @@ static void send_to(ab_conn *conn, const ab_head *head, int status, ab_view host
   ab__own_answer_end(conn, connection, error);
 }
 
-static void refuse(ab_conn *conn, const ab_head *head, int status) {
+static void redirect_refuse(ab_conn *conn, const ab_head *head, int status) {
   ab_figures_fault(conn->engine->stats, status);
   if (conn->misplaced) conn->lingers = true;
   ab__own_answer_status(conn, head, status);
@@ -155,11 +155,11 @@ bool ab__redirect_answer(ab_conn *conn, const ab_head *head) {
   const ab_redirect *redirect = conn->service->redirect;
   if (!conn->misplaced && (!redirect || is_challenge(request))) return false;
   if (request->path.ptr[0] != '/' || request->authority.len == 0) {
-    refuse(conn, head, 400); /* there is no URL to go to */
+    redirect_refuse(conn, head, 400); /* there is no URL to go to */
   } else if (conn->misplaced) {
     send_to(conn, head, 308, request->authority, 0);
   } else if (!is_known(conn, redirect, request->host)) {
-    refuse(conn, head, 421);
+    redirect_refuse(conn, head, 421);
   } else {
     send_to(conn, head, is_get(request) ? 301 : 308, request->host, redirect->port);
   }

@@ -36,7 +36,7 @@ static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
 }
 
 /* Copies what the socket has not taken; `sent` bytes have left. */
-static int keep_rest(ab_conn *conn, const struct iovec *iov, int count, size_t sent) {
+static int reply_keep_rest(ab_conn *conn, const struct iovec *iov, int count, size_t sent) {
   bool begun = sent > 0 || ab_link_is_amid(&conn->link);
   for (int i = 0; i < count; i++) {
     size_t part = sent < iov[i].iov_len ? sent : iov[i].iov_len;
@@ -54,9 +54,9 @@ static int keep_rest(ab_conn *conn, const struct iovec *iov, int count, size_t s
 
 int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) {
   if (AB_LIKELY(conn->speaks != AB_SPEAKS_STREAM)) {
-    return keep_rest(conn, iov, count, send_at_once(conn, iov, count));
+    return reply_keep_rest(conn, iov, count, send_at_once(conn, iov, count));
   }
-  int error = keep_rest(conn, iov, count, 0);
+  int error = reply_keep_rest(conn, iov, count, 0);
   if (!error) ab__conn_flush(conn);
   return error;
 }
@@ -73,7 +73,7 @@ int ab__conn_write_last(ab_conn *conn, const char *ptr, size_t len) {
   size_t sent = send_at_once(conn, &iov, 1);
   /* A peer that goes at this moment has got as much of it as one that goes a little later. */
   if (AB_LIKELY(sent == len) || conn->state == AB_CONN_DEAD) return AB_OK;
-  return keep_rest(conn, &iov, 1, sent);
+  return reply_keep_rest(conn, &iov, 1, sent);
 }
 
 void ab_exchange_flush(ab_exchange *exchange) {

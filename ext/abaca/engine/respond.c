@@ -35,7 +35,7 @@ static uint64_t queued(const ab_conn *conn) {
 }
 
 /* What stands before this many bytes of content. */
-static int begin(ab_exchange *exchange, uint64_t len, uint32_t slices) {
+static int respond_begin(ab_exchange *exchange, uint64_t len, uint32_t slices) {
   int error = ab__conn_writable(exchange->conn);
   if (error || AB_LIKELY(!exchange->framed)) return error;
   return protocol_of(exchange)->begin_piece(exchange, len, slices);
@@ -43,7 +43,7 @@ static int begin(ab_exchange *exchange, uint64_t len, uint32_t slices) {
 
 /* What stands behind it. `error` is that of the content; `before` is what had been queued before
  * it, of which nothing was sent meanwhile. */
-static int end(ab_exchange *exchange, uint64_t before, int error) {
+static int respond_end(ab_exchange *exchange, uint64_t before, int error) {
   if (AB_LIKELY(!exchange->framed)) return error;
   ab_outbox *out = exchange->conn->out;
   if (!error) error = protocol_of(exchange)->end_piece(exchange);
@@ -54,15 +54,16 @@ static int end(ab_exchange *exchange, uint64_t before, int error) {
 int ab_exchange_write(ab_exchange *exchange, const char *ptr, size_t len) {
   const ab_conn *conn = exchange->conn;
   uint64_t before = queued(conn);
-  int error = begin(exchange, len, 1);
-  return error ? error : end(exchange, before, ab_outbox_write(conn->out, ptr, len));
+  int error = respond_begin(exchange, len, 1);
+  return error ? error : respond_end(exchange, before, ab_outbox_write(conn->out, ptr, len));
 }
 
 int ab_exchange_borrow(ab_exchange *exchange, const char *ptr, size_t len, void *owner) {
   const ab_conn *conn = exchange->conn;
   uint64_t before = queued(conn);
-  int error = begin(exchange, len, 1);
-  return error ? error : end(exchange, before, ab_outbox_borrow(conn->out, ptr, len, owner));
+  int error = respond_begin(exchange, len, 1);
+  return error ? error
+               : respond_end(exchange, before, ab_outbox_borrow(conn->out, ptr, len, owner));
 }
 
 /* When there are too many in all, the slowest readers are closed. */
@@ -74,9 +75,9 @@ static void files_queued(ab_conn *conn) {
 int ab_exchange_file(ab_exchange *exchange, int fd, uint64_t offset, uint64_t len, void *owner) {
   ab_conn *conn = exchange->conn;
   uint64_t before = queued(conn);
-  int error = begin(exchange, len, 1);
+  int error = respond_begin(exchange, len, 1);
   if (error) return error;
-  error = end(exchange, before, ab_outbox_file(conn->out, fd, offset, len, owner));
+  error = respond_end(exchange, before, ab_outbox_file(conn->out, fd, offset, len, owner));
   if (!error) files_queued(conn);
   return error;
 }
@@ -85,9 +86,9 @@ int ab_exchange_move(ab_exchange *exchange, ab_outbox *from, ab_outbox_adopt ado
   ab_conn *conn = exchange->conn;
   uint64_t before = queued(conn);
   bool files = ab_outbox_files(from) > 0;
-  int error = begin(exchange, ab_outbox_pending(from), ab_outbox_slices(from));
+  int error = respond_begin(exchange, ab_outbox_pending(from), ab_outbox_slices(from));
   if (error) return error;
-  error = end(exchange, before, ab_outbox_move(from, conn->out, adopt, ctx));
+  error = respond_end(exchange, before, ab_outbox_move(from, conn->out, adopt, ctx));
   if (!error && files) files_queued(conn);
   return error;
 }

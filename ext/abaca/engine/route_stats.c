@@ -27,7 +27,7 @@
 /* A route on fibers for this many times as long as it had to behave has a clean record. */
 #define FORGIVEN 10
 
-#define MOVES 32
+#define ROUTE_STATS_MOVES 32
 
 typedef struct entry {
   uint64_t hash;
@@ -50,7 +50,7 @@ struct ab_route_stats {
   uint32_t serial;
   uint32_t misses[SETS]; /* of newcomers that found no place in the set */
   ab_route_totals stats;
-  ab_route_info moves[MOVES];
+  ab_route_info moves[ROUTE_STATS_MOVES];
   unsigned first_move, move_count;
   pthread_mutex_t lock; /* of what peeking threads read: keys, serials, on_threads */
   entry entries[];
@@ -59,7 +59,7 @@ struct ab_route_stats {
 /* --- life --- */
 
 /* A route begins, on fibers. */
-static void begin(ab_route_stats *route_stats, entry *e) {
+static void route_stats_begin(ab_route_stats *route_stats, entry *e) {
   e->serial = ++route_stats->serial;
   if (e->serial == 0) e->serial = route_stats->serial = 1;
   e->on_threads = e->was_away = false;
@@ -82,7 +82,8 @@ ab_route_stats *ab_route_stats_init(const ab_mem *mem, const ab_route_stats_opti
   route_stats->rules = rules;
   route_stats->count = entries;
   pthread_mutex_init(&route_stats->lock, NULL);
-  for (size_t i = OTHERS; i < entries; i++) begin(route_stats, &route_stats->entries[i]);
+  for (size_t i = OTHERS; i < entries; i++)
+    route_stats_begin(route_stats, &route_stats->entries[i]);
   return route_stats;
 }
 
@@ -159,7 +160,7 @@ static void use(entry *e) {
 }
 
 /* A place for a newcomer: a free one, or that of a route without a claim. */
-static entry *place(ab_route_stats *route_stats, size_t set) {
+static entry *route_stats_place(ab_route_stats *route_stats, size_t set) {
   entry *first = &route_stats->entries[set * SET_SIZE], *victim = NULL;
   for (entry *e = first; e < first + SET_SIZE; e++) {
     if (e->serial == 0) return e;
@@ -199,11 +200,11 @@ static entry *look_up(ab_route_stats *route_stats, const sought *s) {
 }
 
 /* NULL if there is no place. Peeking threads must not see half of it. */
-static entry *add(ab_route_stats *route_stats, const sought *s) {
+static entry *route_stats_add(ab_route_stats *route_stats, const sought *s) {
   pthread_mutex_lock(&route_stats->lock);
-  entry *e = place(route_stats, s->set);
+  entry *e = route_stats_place(route_stats, s->set);
   if (e) {
-    begin(route_stats, e);
+    route_stats_begin(route_stats, e);
     e->hash = s->hash;
     e->key_len = (uint8_t)s->len;
     e->claim = 0;
@@ -216,7 +217,7 @@ static entry *add(ab_route_stats *route_stats, const sought *s) {
 ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path) {
   sought s = seek(route_stats, path);
   entry *e = look_up(route_stats, &s);
-  if (AB_UNLIKELY(!e)) e = add(route_stats, &s);
+  if (AB_UNLIKELY(!e)) e = route_stats_add(route_stats, &s);
   if (!e) return route_of(route_stats, OTHERS);
   use(e);
   return route_of(route_stats, (size_t)(e - route_stats->entries));
@@ -227,17 +228,17 @@ ab_route ab_route_stats_rule(const ab_route_stats *route_stats, size_t nth) {
 }
 
 /* NULL if the route has lost its place. */
-static entry *find(ab_route_stats *route_stats, ab_route route) {
+static entry *route_stats_find(ab_route_stats *route_stats, ab_route route) {
   entry *e = &route_stats->entries[route.nth];
   return route.serial != 0 && e->serial == route.serial ? e : NULL;
 }
 
 bool ab_route_stats_on_threads(ab_route_stats *route_stats, ab_route route) {
-  const entry *e = find(route_stats, route);
+  const entry *e = route_stats_find(route_stats, route);
   return e && e->on_threads;
 }
 
-static bool is_full(const ab_route_stats *route_stats, size_t set) {
+static bool route_stats_is_full(const ab_route_stats *route_stats, size_t set) {
   const entry *first = &route_stats->entries[set * SET_SIZE];
   for (const entry *e = first; e < first + SET_SIZE; e++) {
     if (e->serial == 0) return false;
@@ -249,7 +250,7 @@ bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path) {
   sought s = seek(route_stats, path);
   pthread_mutex_lock(&route_stats->lock);
   const entry *e = look_up(route_stats, &s);
-  if (!e && is_full(route_stats, s.set)) e = &route_stats->entries[OTHERS];
+  if (!e && route_stats_is_full(route_stats, s.set)) e = &route_stats->entries[OTHERS];
   bool on_threads = e && e->on_threads;
   pthread_mutex_unlock(&route_stats->lock);
   return on_threads;
@@ -264,7 +265,8 @@ bool ab_route_stats_peek_rule(ab_route_stats *route_stats, size_t nth) {
 
 /* --- moving --- */
 
-static void describe(const ab_route_stats *route_stats, size_t nth, ab_route_info *info) {
+static void route_stats_describe(const ab_route_stats *route_stats, size_t nth,
+                                 ab_route_info *info) {
   const entry *e = &route_stats->entries[nth];
   info->p95 = ab_sliding_p95_p95(&e->window);
   info->count = e->window.count;
@@ -279,13 +281,14 @@ static void describe(const ab_route_stats *route_stats, size_t nth, ab_route_inf
 }
 
 static void note_move(ab_route_stats *route_stats, size_t nth, enum ab_route_move move) {
-  if (route_stats->move_count == MOVES) {
-    route_stats->first_move = (route_stats->first_move + 1) % MOVES;
+  if (route_stats->move_count == ROUTE_STATS_MOVES) {
+    route_stats->first_move = (route_stats->first_move + 1) % ROUTE_STATS_MOVES;
     route_stats->move_count--;
   }
   ab_route_info *info =
-      &route_stats->moves[(route_stats->first_move + route_stats->move_count++) % MOVES];
-  describe(route_stats, nth, info);
+      &route_stats
+           ->moves[(route_stats->first_move + route_stats->move_count++) % ROUTE_STATS_MOVES];
+  route_stats_describe(route_stats, nth, info);
   info->move = move;
   *(move == AB_ROUTE_TO_THREADS ? &route_stats->stats.promoted : &route_stats->stats.demoted) += 1;
 }
@@ -321,7 +324,7 @@ static enum ab_route_move to_fibers(ab_route_stats *route_stats, entry *e) {
 
 enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route route, bool on_thread,
                                        ab_nsec time) {
-  entry *e = find(route_stats, route);
+  entry *e = route_stats_find(route_stats, route);
   /* A request that began before the route was moved says nothing about the present. */
   if (!e || e->on_threads != on_thread) return AB_ROUTE_STAYS;
   e->noted++;
@@ -349,7 +352,7 @@ static void copy_info(ab_route_info *to, const ab_route_info *from) {
 bool ab_route_stats_next_move(ab_route_stats *route_stats, ab_route_info *info) {
   if (route_stats->move_count == 0) return false;
   copy_info(info, &route_stats->moves[route_stats->first_move]);
-  route_stats->first_move = (route_stats->first_move + 1) % MOVES;
+  route_stats->first_move = (route_stats->first_move + 1) % ROUTE_STATS_MOVES;
   route_stats->move_count--;
   return true;
 }
@@ -359,7 +362,7 @@ bool ab_route_stats_next_promoted(const ab_route_stats *route_stats, size_t *nth
   while (*nth < route_stats->count) {
     size_t i = (*nth)++;
     if (route_stats->entries[i].serial == 0 || !route_stats->entries[i].on_threads) continue;
-    describe(route_stats, i, info);
+    route_stats_describe(route_stats, i, info);
     return true;
   }
   return false;

@@ -84,7 +84,7 @@ static ab_conn *open_conn(ab_service *service, int fd, const ab_addr *peer) {
   return NULL;
 }
 
-static bool has_room(ab_service *service) {
+static bool service_has_room(ab_service *service) {
   if (AB_LIKELY(!service->tls) || ab__handshakes_have_room(service->engine)) return true;
   service->budget = 0;
   ab__engine_listen(service->engine);
@@ -93,7 +93,7 @@ static bool has_room(ab_service *service) {
 
 ab_conn *ab__service_accept(ab_service *service) {
   ab_engine *engine = service->engine;
-  if (service->budget == 0 || service->watch.fd < 0 || !has_room(service)) return NULL;
+  if (service->budget == 0 || service->watch.fd < 0 || !service_has_room(service)) return NULL;
   service->budget--;
   ab_addr peer;
   int fd = ab_listener_accept(service->listener, &peer);

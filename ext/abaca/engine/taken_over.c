@@ -3,9 +3,9 @@
  * connection is closed. All functions run with the lock held. */
 #include "engine/conn.h"
 
-#define LOOK       AB_NSEC_PER_SEC
-#define DRAIN_LOOK (50 * AB_NSEC_PER_MS)
-#define LOOKS      256 /* in a turn; the rest waits for the next one */
+#define LOOK             AB_NSEC_PER_SEC
+#define DRAIN_LOOK       (50 * AB_NSEC_PER_MS)
+#define TAKEN_OVER_LOOKS 256 /* in a turn; the rest waits for the next one */
 
 typedef struct taken_over {
   ab_list link; /* in engine->taken_over */
@@ -98,7 +98,7 @@ ab_nsec ab__taken_over_deadline(const ab_engine *engine) {
 }
 
 void ab__taken_over_look(ab_engine *engine) {
-  for (unsigned i = 0; i < LOOKS; i++) {
+  for (unsigned i = 0; i < TAKEN_OVER_LOOKS; i++) {
     ab_nsec due = ab__taken_over_deadline(engine);
     if (due == 0 || due > engine->now) return;
     look(engine, AB_CONTAINER_OF(engine->taken_over.next, taken_over, link));

@@ -7,7 +7,7 @@
 
 #include "engine/conn.h"
 
-#define PIECE 16384 /* what one TLS record holds */
+#define TUNNEL_PIECE 16384 /* what one TLS record holds */
 
 /* While the application's side is open. Its input, which the pair has not taken, is the
  * connection's. */
@@ -25,13 +25,14 @@ struct ab_tunnel {
 
 /* --- from the peer to the application --- */
 
-static bool receive(ab_conn *conn) {
+static bool tunnel_receive(ab_conn *conn) {
   ab_tunnel *tunnel = conn->tunnel;
   if (!conn->readable || tunnel->peer_ended) return false;
   size_t room = ab__conn_room(conn);
   if (room == 0) return false;
   if (conn->own) ab__conn_free_input(conn);
-  struct iovec iov = {ab_arena_top(&conn->engine->arena), room < PIECE ? room : PIECE};
+  struct iovec iov = {ab_arena_top(&conn->engine->arena),
+                      room < TUNNEL_PIECE ? room : TUNNEL_PIECE};
   ssize_t n = ab__conn_receive(conn, &iov, 1);
   if (n > 0) {
     ab__conn_spend(conn, (size_t)n);
@@ -79,7 +80,7 @@ static bool from_peer(ab_conn *conn) {
     ab_sock_shutdown(tunnel->watch.fd);
     return true;
   }
-  return receive(conn);
+  return tunnel_receive(conn);
 }
 
 /* --- from the application to the peer --- */
@@ -94,7 +95,7 @@ static bool from_app(ab_conn *conn) {
   size_t room = ab__conn_room(conn);
   if (room == 0) return false;
   char *piece = ab_arena_top(&engine->arena);
-  ssize_t n = ab_sock_recv(tunnel->watch.fd, piece, room < PIECE ? room : PIECE);
+  ssize_t n = ab_sock_recv(tunnel->watch.fd, piece, room < TUNNEL_PIECE ? room : TUNNEL_PIECE);
   if (n > 0) {
     ab__conn_charge(conn, (size_t)n);
     struct iovec iov = {piece, (size_t)n};
@@ -130,7 +131,7 @@ static bool end_output(ab_conn *conn) {
   return false;
 }
 
-static bool advance(ab_conn *conn) {
+static bool tunnel_advance(ab_conn *conn) {
   bool in = from_peer(conn);
   if (conn->state == AB_CONN_DEAD) return false;
   bool out = from_app(conn);
@@ -191,7 +192,7 @@ int ab__tunnel_begin(ab_conn *from, int own) {
   return AB_OK;
 }
 
-static void dropped(ab_conn *conn) {
+static void tunnel_dropped(ab_conn *conn) {
   ab_tunnel *tunnel = conn->tunnel;
   ab_engine *engine = conn->engine;
   if (engine->poller) ab_poller_unset(engine->poller, &tunnel->watch, true);
@@ -203,7 +204,7 @@ static void dropped(ab_conn *conn) {
 
 /* From here on it is a connection as others are, that sends its last bytes, in their time. */
 static bool close_tunnel(ab_conn *conn) {
-  dropped(conn);
+  tunnel_dropped(conn);
   AB_NOW(conn->engine, connections, 1);
   if (conn->engine->opens) ab_opens_add(conn->engine->opens, &conn->peer);
   conn->in_len = 0;
@@ -216,13 +217,13 @@ static bool close_tunnel(ab_conn *conn) {
 /* The application's end is told (taken_over.c). */
 static void leave_alone(ab_conn *conn AB_UNUSED) {}
 
-static void rearm(ab_conn *conn) {
+static void tunnel_rearm(ab_conn *conn) {
   conn->deadline = 0;
 }
 
-const ab_protocol ab__tunnel = {.advance = advance,
+const ab_protocol ab__tunnel = {.advance = tunnel_advance,
                                 .drain = leave_alone,
                                 .refuse = leave_alone,
-                                .rearm = rearm,
+                                .rearm = tunnel_rearm,
                                 .close = close_tunnel,
-                                .dropped = dropped};
+                                .dropped = tunnel_dropped};

@@ -48,14 +48,14 @@ void ab_engine_pass_time(ab_engine *engine, ab_nsec now) {
   refresh_date(engine);
 }
 
-static void flush(ab_conn *conn) {
+static void turns_flush(ab_conn *conn) {
   if (conn->state != AB_CONN_DEAD && conn->out && !conn->blocked) ab__conn_flush(conn);
 }
 
 static void end_step(ab_conn *conn) {
   conn->touched = false;
   conn->turn_requests = 0;
-  flush(conn);
+  turns_flush(conn);
   if (AB_UNLIKELY(ab__conn_has(conn, AB_EXCHANGE_QUEUED))) {
     ab__exchange_wait(conn->exchange);
     if (ab__conn_is_unwanted(conn)) ab__exchange_unqueue(conn->exchange);
@@ -122,7 +122,7 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_unlock(engine);
 }
 
-static void serve(ab_conn *conn) {
+static void turns_serve(ab_conn *conn) {
   conn->turn_share = 0;
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
   ab__conn_advance(conn);
@@ -140,7 +140,7 @@ static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
   for (ab_service *service = engine->services; service; service = service->next) {
     for (ab_conn *conn; !step_full(engine, waiting) && (conn = ab__service_accept(service));) {
       ab_list_remove(&conn->ready_link);
-      serve(conn);
+      turns_serve(conn);
     }
     if (service->budget > 0) return true;
   }
@@ -155,7 +155,7 @@ bool ab_engine_step(ab_engine *engine) {
   engine->signs = AB_STEP_SIGNS;
   if (AB_UNLIKELY(!ab_list_empty(&engine->signers))) ab__handshakes_sign(engine);
   while (!ab_list_empty(&engine->batch) && !step_full(engine, waiting)) {
-    serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
+    turns_serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
   }
   bool more = !ab_list_empty(&engine->batch) || accept_and_serve(engine, waiting);
   /* Last, since what has come in time counts, however late we look at it. */
@@ -250,7 +250,7 @@ static bool let_go(ab_exchange *exchange) {
 }
 
 /* The parsed form may be lost. False when the arena has no room left for it. */
-static bool recall(ab_exchange *exchange) {
+static bool turns_recall(ab_exchange *exchange) {
   if (AB_LIKELY(exchange->request != NULL)) return true;
   exchange->request = ab__conn_protocol(exchange->conn)->recall(exchange);
   return exchange->request != NULL;
@@ -261,7 +261,7 @@ static ab_exchange *take_request(ab_engine *engine, ab_head_loan *head) {
   do {
     exchange = next_request(engine);
     if (!exchange) return NULL;
-    if (!recall(exchange)) {
+    if (!turns_recall(exchange)) {
       engine->starved = true; /* the arena is full: after the step there is room */
       return NULL;
     }
@@ -341,7 +341,7 @@ static bool lead_has_news(void *ptr) {
 static void lead_flush(void *ptr) {
   ab_engine *engine = ptr;
   ab_engine_lock(engine);
-  for (uint32_t i = 0; i < engine->touched_count; i++) flush(engine->touched[i]);
+  for (uint32_t i = 0; i < engine->touched_count; i++) turns_flush(engine->touched[i]);
   ab__sessions_send(engine);
   ab_engine_unlock(engine);
 }

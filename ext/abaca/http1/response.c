@@ -4,12 +4,12 @@
 
 #include "http/status.h"
 
-static char *put(char *dst, const char *text, size_t len) {
+static char *response_put(char *dst, const char *text, size_t len) {
   memcpy(dst, text, len);
   return dst + len;
 }
 
-#define PUT(dst, literal) put(dst, literal, sizeof(literal) - 1)
+#define PUT(dst, literal) response_put(dst, literal, sizeof(literal) - 1)
 
 static char *put_length(char *dst, uint64_t length) {
   return PUT(ab_write_decimal(PUT(dst, "Content-Length: "), length), "\r\n");
@@ -63,7 +63,7 @@ char *ab_write_error(char *dst, int status, ab_view date, enum ab_write_connecti
   const char *phrase = ab_status_phrase(status);
   size_t length = strlen(phrase) + 5;
   char *p = ab_write_status_line(dst, status);
-  p = put(p, date.ptr, date.len);
+  p = response_put(p, date.ptr, date.len);
   p = PUT(p, "Content-Type: text/plain\r\n");
   p = put_length(p, length);
   if (status == 503) p = PUT(p, "Retry-After: 1\r\n");
@@ -72,7 +72,7 @@ char *ab_write_error(char *dst, int status, ab_view date, enum ab_write_connecti
   if (answers_head) return p;
   p = ab_write_decimal(p, (uint64_t)status);
   *p++ = ' ';
-  p = put(p, phrase, strlen(phrase));
+  p = response_put(p, phrase, strlen(phrase));
   *p++ = '\n';
   return p;
 }

@@ -6,21 +6,21 @@
 #include "http/char.h"
 #include "http/status.h"
 
-static char *put(char *dst, const char *src, size_t len) {
+static char *write_put(char *dst, const char *src, size_t len) {
   memcpy(dst, src, len);
   return dst + len;
 }
 
 char *ab_write_status_line(char *dst, int status) {
-  if (AB_LIKELY(status == 200)) return put(dst, "HTTP/1.1 200 OK\r\n", 17);
+  if (AB_LIKELY(status == 200)) return write_put(dst, "HTTP/1.1 200 OK\r\n", 17);
   const char *phrase = ab_status_phrase(status);
-  dst = put(dst, "HTTP/1.1 ", 9);
+  dst = write_put(dst, "HTTP/1.1 ", 9);
   *dst++ = (char)('0' + status / 100 % 10);
   *dst++ = (char)('0' + status / 10 % 10);
   *dst++ = (char)('0' + status % 10);
   *dst++ = ' ';
-  dst = put(dst, phrase, strlen(phrase));
-  return put(dst, "\r\n", 2);
+  dst = write_put(dst, phrase, strlen(phrase));
+  return write_put(dst, "\r\n", 2);
 }
 
 #ifdef __SSE2__
@@ -93,8 +93,8 @@ char *ab_write_field(char *dst, const char *name, size_t name_len, const char *v
                      size_t value_len) {
   dst = put_name(dst, name, name_len);
   if (AB_UNLIKELY(!dst)) return NULL;
-  dst = put_value(put(dst, ": ", 2), value, value_len);
-  return dst ? put(dst, "\r\n", 2) : NULL;
+  dst = put_value(write_put(dst, ": ", 2), value, value_len);
+  return dst ? write_put(dst, "\r\n", 2) : NULL;
 }
 
 char *ab_write_decimal(char *dst, uint64_t n) {

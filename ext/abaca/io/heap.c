@@ -4,8 +4,8 @@
 #include "base/bits.h"
 #include "io/timer.h"
 
-#define ARITY        4u
-#define MIN_CAPACITY 16u
+#define ARITY             4u
+#define HEAP_MIN_CAPACITY 16u
 
 void ab_heap_init(ab_heap *heap, const ab_mem *mem) {
   *heap = (ab_heap){.mem = mem};
@@ -64,9 +64,9 @@ static void sift(ab_heap *heap, uint32_t index, ab_heap_entry entry) {
     sift_down(heap, index, entry);
 }
 
-static int grow(ab_heap *heap) {
+static int heap_grow(ab_heap *heap) {
   if (heap->capacity > UINT32_MAX / 2) return AB_ENOMEM;
-  uint32_t capacity = heap->capacity ? heap->capacity * 2 : MIN_CAPACITY;
+  uint32_t capacity = heap->capacity ? heap->capacity * 2 : HEAP_MIN_CAPACITY;
   size_t size;
   if (!ab_mul_size(capacity, sizeof(ab_heap_entry), &size)) return AB_ENOMEM;
   ab_heap_entry *entries = ab_realloc(heap->mem, heap->entries, size);
@@ -78,7 +78,7 @@ static int grow(ab_heap *heap) {
 
 int ab_heap_arm(ab_heap *heap, ab_heap_node *node, ab_nsec deadline) {
   if (!ab_heap_armed(node)) {
-    if (heap->count == heap->capacity && grow(heap) != AB_OK) return AB_ENOMEM;
+    if (heap->count == heap->capacity && heap_grow(heap) != AB_OK) return AB_ENOMEM;
     node->deadline = deadline;
     sift_up(heap, heap->count++, (ab_heap_entry){deadline, heap->sequence++, node});
     return AB_OK;

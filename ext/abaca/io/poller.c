@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "io/poller_backend.h"
 
-#define MIN_CAPACITY 64
+#define POLLER_MIN_CAPACITY 64
 
 #if defined(AB_HAS_EPOLL)
 #define BACK_END ab__poller_epoll
@@ -70,11 +70,11 @@ int ab__poller_check(int fd) {
   return AB_EINVAL;
 }
 
-static int grow(ab_poller *poller, int fd) {
+static int poller_grow(ab_poller *poller, int fd) {
   /* A number that is not a descriptor must not cost gigabytes of table. */
   if (fcntl(fd, F_GETFD) < 0) return AB_EINVAL;
   uint32_t capacity = ab_round_up_pow2((uint32_t)fd + 1);
-  if (capacity < MIN_CAPACITY) capacity = MIN_CAPACITY;
+  if (capacity < POLLER_MIN_CAPACITY) capacity = POLLER_MIN_CAPACITY;
   size_t size;
   if (!ab_mul_size(capacity, sizeof(ab_poller_slot), &size)) return AB_ENOMEM;
   ab_poller_slot *slots = ab_realloc(poller->mem, poller->slots, size);
@@ -110,7 +110,7 @@ int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) {
     return AB_ESYS;
   }
   if ((uint32_t)fd >= poller->capacity) {
-    int err = grow(poller, fd);
+    int err = poller_grow(poller, fd);
     if (err != AB_OK) return err;
   }
   ab_poller_slot *slot = &poller->slots[fd];
@@ -255,7 +255,7 @@ int ab_poller_dispatch(ab_poller *poller) {
 }
 
 static int grow_kept(ab_poller *poller) {
-  uint32_t capacity = poller->kept_capacity ? 2 * poller->kept_capacity : MIN_CAPACITY;
+  uint32_t capacity = poller->kept_capacity ? 2 * poller->kept_capacity : POLLER_MIN_CAPACITY;
   size_t size;
   if (!ab_mul_size(capacity, sizeof(ab_poller_event), &size)) return AB_ENOMEM;
   ab_poller_event *kept = ab_realloc(poller->mem, poller->kept, size);

@@ -53,7 +53,7 @@ static int epoll_init(ab_poller *poller) {
   return AB_ESYS; /* fini closes what there is */
 }
 
-static int error_of(int number) {
+static int epoll_error_of(int number) {
   switch (number) {
   case ENOMEM:
   case ENOSPC: /* fs.epoll.max_user_watches */
@@ -73,9 +73,9 @@ static int epoll_set(ab_poller *poller, int fd, uint32_t events, uint64_t token,
   if (control(poller->fd, op, fd, events, token) == 0) return AB_OK;
   /* We may be wrong: a registered number was closed and reopened (ENOENT), or said to be closed and
    * was not (EEXIST). An exclusive registration cannot be changed (EINVAL). */
-  if (errno != ENOENT && errno != EEXIST && errno != EINVAL) return error_of(errno);
+  if (errno != ENOENT && errno != EEXIST && errno != EINVAL) return epoll_error_of(errno);
   control(poller->fd, EPOLL_CTL_DEL, fd, 0, 0);
-  return control(poller->fd, EPOLL_CTL_ADD, fd, events, token) == 0 ? AB_OK : error_of(errno);
+  return control(poller->fd, EPOLL_CTL_ADD, fd, events, token) == 0 ? AB_OK : epoll_error_of(errno);
 }
 
 static int epoll_unset(ab_poller *poller, int fd) {

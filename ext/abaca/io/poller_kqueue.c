@@ -24,7 +24,7 @@
 
 static const struct timespec at_once = {0, 0};
 
-static int error_of(int number) {
+static int kqueue_error_of(int number) {
   switch (number) {
   case ENOMEM:
     return AB_ENOMEM;
@@ -97,7 +97,7 @@ static int kqueue_set(ab_poller *poller, int fd, uint32_t events, uint64_t token
   if (number == 0) return AB_OK;
   kqueue_unset(poller, fd); /* of two filters the first may be there */
   errno = number;
-  return error_of(number);
+  return kqueue_error_of(number);
 }
 
 /* EV_EOF: for input, the peer sends no more, with the socket's error if there is one; for output,

@@ -24,7 +24,7 @@
 #include "os/poll.h"
 #include "os/sockets.h"
 
-#define MIN_CAPACITY 64
+#define POLL_MIN_CAPACITY 64
 
 /* A wait that sleeps for so long looks at silent input again. */
 #define RELOOK (100 * AB_NSEC_PER_MS)
@@ -153,7 +153,7 @@ static bool grow_places(polled *self, int fd) {
 
 static bool grow_entries(polled *self) {
   if (self->count < self->capacity) return true;
-  uint32_t capacity = self->capacity ? 2 * self->capacity : MIN_CAPACITY;
+  uint32_t capacity = self->capacity ? 2 * self->capacity : POLL_MIN_CAPACITY;
   size_t size;
   if (!ab_mul_size(capacity, sizeof *self->entries, &size)) return false;
   entry *entries = ab_realloc(self->base.mem, self->entries, size);

@@ -8,13 +8,13 @@
 #include "os/sockets.h"
 
 /* Aligned for its head, with room for more descriptors than one, which are closed. */
-typedef union control {
+typedef union relay_control {
   struct cmsghdr head;
   char bytes[CMSG_SPACE(4 * sizeof(int))];
-} control;
+} relay_control;
 
 int ab_relay_send(int end, const struct iovec *iov, int count, int fd) {
-  control control = {0};
+  relay_control control = {0};
   struct msghdr message = {.msg_iov = (struct iovec *)iov,
                            .msg_iovlen = (size_t)count,
                            .msg_control = control.bytes,
@@ -60,7 +60,7 @@ static int take_descriptor(struct msghdr *message) {
 }
 
 ssize_t ab_relay_receive(int end, char *buf, size_t room, int *fd) {
-  control control;
+  relay_control control;
   struct iovec iov = {buf, room};
   struct msghdr message = {.msg_iov = &iov,
                            .msg_iovlen = 1,

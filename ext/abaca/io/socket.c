@@ -8,7 +8,7 @@
 
 #define MAX_TRANSFER ((uint64_t)0x7ffff000) /* Linux moves no more in one call */
 
-static int error_of(int number) {
+static int socket_error_of(int number) {
   switch (number) {
   case EAGAIN:
 #if EWOULDBLOCK != EAGAIN
@@ -27,14 +27,14 @@ ssize_t ab_sock_recv(int fd, char *buf, size_t len) {
   ssize_t got;
   do got = recv(fd, buf, len, 0);
   while (AB_UNLIKELY(got < 0 && errno == EINTR));
-  return got >= 0 ? got : error_of(errno);
+  return got >= 0 ? got : socket_error_of(errno);
 }
 
 ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count) {
   ssize_t got;
   do got = readv(fd, iov, count);
   while (AB_UNLIKELY(got < 0 && errno == EINTR));
-  return got >= 0 ? got : error_of(errno);
+  return got >= 0 ? got : socket_error_of(errno);
 }
 
 static inline ssize_t send_quietly(int fd, const struct iovec *iov, int count, bool more) {
@@ -49,7 +49,7 @@ static inline ssize_t send_quietly(int fd, const struct iovec *iov, int count, b
     do sent = ab_os_sendmsg(fd, &msg, more);
     while (AB_UNLIKELY(sent < 0 && errno == EINTR));
   }
-  return sent >= 0 ? sent : error_of(errno);
+  return sent >= 0 ? sent : socket_error_of(errno);
 }
 
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
@@ -78,7 +78,7 @@ ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len
   case ESPIPE:
     return AB_ESYS;
   default:
-    return error_of(errno);
+    return socket_error_of(errno);
   }
 }
 

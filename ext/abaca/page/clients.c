@@ -1,13 +1,13 @@
 #include "page/clients.h"
 
-#define PLACES (4 * AB_PAGE_CLIENTS)
+#define CLIENTS_PLACES (4 * AB_PAGE_CLIENTS)
 
 void ab_page_clients_over(ab_page_clients *self, ab_page_client *clients, uint32_t count) {
   if (count > AB_PAGE_CLIENTS) count = AB_PAGE_CLIENTS;
   *self = (ab_page_clients){.clients = clients, .count = count};
 }
 
-static bool same(const ab_addr *a, const ab_addr *b) {
+static bool clients_same(const ab_addr *a, const ab_addr *b) {
   return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
@@ -26,10 +26,10 @@ ab_addr ab_page_client_bare(const ab_addr *addr) {
 }
 
 /* Where an address is, or would be. */
-static uint8_t *place_of(ab_page_clients *self, const ab_addr *addr) {
-  size_t at = ab_page_client_hash(addr) % PLACES;
-  while (self->places[at] && !same(&self->clients[self->places[at] - 1].addr, addr))
-    at = (at + 1) % PLACES;
+static uint8_t *clients_place_of(ab_page_clients *self, const ab_addr *addr) {
+  size_t at = ab_page_client_hash(addr) % CLIENTS_PLACES;
+  while (self->places[at] && !clients_same(&self->clients[self->places[at] - 1].addr, addr))
+    at = (at + 1) % CLIENTS_PLACES;
   return &self->places[at];
 }
 
@@ -37,7 +37,7 @@ static uint8_t *place_of(ab_page_clients *self, const ab_addr *addr) {
 static void index_anew(ab_page_clients *self) {
   memset(self->places, 0, sizeof(self->places));
   for (uint32_t i = 0; i < self->used; i++)
-    *place_of(self, &self->clients[i].addr) = (uint8_t)(i + 1);
+    *clients_place_of(self, &self->clients[i].addr) = (uint8_t)(i + 1);
 }
 
 static uint32_t fewest(const ab_page_clients *self) {
@@ -49,7 +49,7 @@ static uint32_t fewest(const ab_page_clients *self) {
 }
 
 /* Writes what stands in `whole`, but for its number. */
-static void put(ab_page_client *client, const ab_page_client *whole) {
+static void clients_put(ab_page_client *client, const ab_page_client *whole) {
   ab_page_client words = *whole;
   ab_seq_open(&client->seq);
   /* The address begins within the first word. */
@@ -58,14 +58,15 @@ static void put(ab_page_client *client, const ab_page_client *whole) {
   ab_seq_close(&client->seq);
 }
 
-static ab_page_client *enter(ab_page_clients *self, const ab_addr *addr) {
+static ab_page_client *clients_enter(ab_page_clients *self, const ab_addr *addr) {
   bool full = self->used == self->count;
   uint32_t number = full ? fewest(self) : self->used;
   uint64_t over = full ? self->clients[number].requests : 0;
-  put(&self->clients[number], &(ab_page_client){.addr = *addr, .requests = over, .over = over});
+  clients_put(&self->clients[number],
+              &(ab_page_client){.addr = *addr, .requests = over, .over = over});
   if (!full) {
     self->used++;
-    *place_of(self, addr) = (uint8_t)(number + 1);
+    *clients_place_of(self, addr) = (uint8_t)(number + 1);
   } else {
     index_anew(self);
   }
@@ -74,8 +75,8 @@ static ab_page_client *enter(ab_page_clients *self, const ab_addr *addr) {
 
 static AB_NOINLINE ab_page_client *look_up(ab_page_clients *self, const ab_addr *addr) {
   ab_addr only = ab_page_client_bare(addr);
-  uint8_t place = *place_of(self, &only);
-  ab_page_client *client = place ? &self->clients[place - 1] : enter(self, &only);
+  uint8_t place = *clients_place_of(self, &only);
+  ab_page_client *client = place ? &self->clients[place - 1] : clients_enter(self, &only);
   return self->last_client = client;
 }
 
@@ -99,18 +100,18 @@ void ab__page_clients_count_other(ab_page_clients *self, const ab_addr *addr, ui
 void ab_page_clients_meet(ab_page_clients *self, const ab_addr *addr, uint32_t open) {
   if (self->count == 0) return;
   ab_addr only = ab_page_client_bare(addr);
-  uint8_t place = *place_of(self, &only);
+  uint8_t place = *clients_place_of(self, &only);
   ab_page_client *client = place ? &self->clients[place - 1] : NULL;
   if (!client) {
     bool full = self->used == self->count;
     if (full && (open < MANY || open <= AB_GET(self->clients[fewest(self)].open))) return;
-    client = enter(self, &only);
+    client = clients_enter(self, &only);
   }
   AB_PUT(client->open, open);
 }
 
 void ab__page_client_forget(ab_page_client *client) {
-  put(client, &(ab_page_client){.requests = 0});
+  clients_put(client, &(ab_page_client){.requests = 0});
 }
 
 bool ab_page_client_load(const ab_page_client *client, ab_page_client *copy) {

@@ -4,7 +4,7 @@
 
 #include "page/look.h"
 
-static bool same(const ab_crowd_wait *wait, uint32_t state, const ab_addr *peer) {
+static bool crowd_same(const ab_crowd_wait *wait, uint32_t state, const ab_addr *peer) {
   if (wait->state != state || wait->peer.family != peer->family) return false;
   return !peer->family || (wait->peer.port == peer->port &&
                            memcmp(wait->peer.bytes, peer->bytes, sizeof(peer->bytes)) == 0);
@@ -13,7 +13,7 @@ static bool same(const ab_crowd_wait *wait, uint32_t state, const ab_addr *peer)
 /* A state without a peer always has a place: there is one more for each. */
 static ab_crowd_wait *wait_of(ab_crowd *crowd, uint32_t state, const ab_addr *peer) {
   for (uint32_t i = 0; i < crowd->wait_count; i++) {
-    if (same(&crowd->waits[i], state, peer)) return &crowd->waits[i];
+    if (crowd_same(&crowd->waits[i], state, peer)) return &crowd->waits[i];
   }
   if (peer->family && crowd->wait_count >= AB_CROWD_WAITS)
     return wait_of(crowd, state, &(ab_addr){.family = 0});

@@ -7,7 +7,7 @@
 #define TAKE(name, offset, bytes) figures->name -= before->name;
 #define ZERO(name, offset, bytes) __atomic_store_n(&figures->name, 0, __ATOMIC_RELAXED);
 #define SHOW(name, offset, bytes) __atomic_store_n(&figures->name, from->name, __ATOMIC_RELAXED);
-#define NOTHING(name, offset, bytes)
+#define FIGURES_NOTHING(name, offset, bytes)
 
 static const int statuses[AB_FAULT_COUNT] = {
 #define FAULT_STATUS(status) status,
@@ -37,13 +37,13 @@ void ab_figures_add(ab_figures *sum, const ab_figures *one) {
 }
 
 void ab_figures_since(ab_figures *figures, const ab_figures *before) {
-  AB_FIGURES(TAKE, NOTHING)
+  AB_FIGURES(TAKE, FIGURES_NOTHING)
 }
 
 void ab_figures_clear_now(ab_figures *figures) {
-  AB_FIGURES(NOTHING, ZERO)
+  AB_FIGURES(FIGURES_NOTHING, ZERO)
 }
 
 void ab_figures_show_now(ab_figures *figures, const ab_figures *from) {
-  AB_FIGURES(NOTHING, SHOW)
+  AB_FIGURES(FIGURES_NOTHING, SHOW)
 }

@@ -1,27 +1,27 @@
 #include "page/opens.h"
 
-#define PLACES (2 * AB_PAGE_OPENS)
+#define OPENS_PLACES (2 * AB_PAGE_OPENS)
 
 static size_t home_of(const ab_addr *addr) {
-  return ab_page_client_hash(addr) % PLACES;
+  return ab_page_client_hash(addr) % OPENS_PLACES;
 }
 
-static bool is_at(const ab_opens *self, size_t at, const ab_addr *addr) {
+static bool opens_is_at(const ab_opens *self, size_t at, const ab_addr *addr) {
   const ab_addr *there = &self->places[at].addr;
   return there->family == addr->family &&
          memcmp(there->bytes, addr->bytes, sizeof(there->bytes)) == 0;
 }
 
 /* Where it is, or would be. A place is always free. */
-static size_t place_of(const ab_opens *self, const ab_addr *addr) {
+static size_t opens_place_of(const ab_opens *self, const ab_addr *addr) {
   size_t at = home_of(addr);
-  while (self->places[at].count && !is_at(self, at, addr)) at = (at + 1) % PLACES;
+  while (self->places[at].count && !opens_is_at(self, at, addr)) at = (at + 1) % OPENS_PLACES;
   return at;
 }
 
 void ab_opens_add(ab_opens *self, const ab_addr *addr) {
   ab_addr only = ab_page_client_bare(addr);
-  size_t at = place_of(self, &only);
+  size_t at = opens_place_of(self, &only);
   if (!self->places[at].count) {
     if (self->used == AB_PAGE_OPENS) return;
     self->used++;
@@ -32,9 +32,9 @@ void ab_opens_add(ab_opens *self, const ab_addr *addr) {
 
 /* What is behind a place that has become free moves up, if a search for it would stop there. */
 static void close_gap(ab_opens *self, size_t gap) {
-  for (size_t at = (gap + 1) % PLACES; self->places[at].count; at = (at + 1) % PLACES) {
+  for (size_t at = (gap + 1) % OPENS_PLACES; self->places[at].count; at = (at + 1) % OPENS_PLACES) {
     size_t home = home_of(&self->places[at].addr);
-    if ((at - home) % PLACES < (at - gap) % PLACES) continue;
+    if ((at - home) % OPENS_PLACES < (at - gap) % OPENS_PLACES) continue;
     self->places[gap] = self->places[at];
     self->places[at].count = 0;
     gap = at;
@@ -43,7 +43,7 @@ static void close_gap(ab_opens *self, size_t gap) {
 
 void ab_opens_remove(ab_opens *self, const ab_addr *addr) {
   ab_addr only = ab_page_client_bare(addr);
-  size_t at = place_of(self, &only);
+  size_t at = opens_place_of(self, &only);
   if (!self->places[at].count || --self->places[at].count) return;
   self->used--;
   close_gap(self, at);
@@ -51,7 +51,7 @@ void ab_opens_remove(ab_opens *self, const ab_addr *addr) {
 
 uint32_t ab_opens_count(const ab_opens *self, const ab_addr *addr) {
   ab_addr only = ab_page_client_bare(addr);
-  return self->places[place_of(self, &only)].count;
+  return self->places[opens_place_of(self, &only)].count;
 }
 
 void ab_opens_show(const ab_opens *self, ab_page_client *clients, uint32_t count) {
@@ -63,7 +63,7 @@ void ab_opens_show(const ab_opens *self, ab_page_client *clients, uint32_t count
 }
 
 void ab_opens_introduce(const ab_opens *self, ab_page_clients *clients) {
-  for (size_t at = 0; at < PLACES; at++) {
+  for (size_t at = 0; at < OPENS_PLACES; at++) {
     uint32_t count = self->places[at].count;
     if (count) ab_page_clients_meet(clients, &self->places[at].addr, count);
   }

@@ -98,7 +98,7 @@ static bool fits(const ab_page_head *head, const ab_page_area *area, unsigned i)
          area->offset >= AB_PAGE_CORE_SIZE && area->offset % 4096 == 0 && end <= head->slot_size;
 }
 
-static bool is_sound(const ab_page_head *head, size_t size) {
+static bool page_is_sound(const ab_page_head *head, size_t size) {
   bool sound = head->head_size == AB_PAGE_HEAD_SIZE && head->area_count == AB_PAGE_AREA_COUNT &&
                head->slot_count > 0 && head->slot_count <= AB_PAGE_MAX_SLOTS &&
                head->slot_size >= AB_PAGE_CORE_SIZE && head->slot_size % 4096 == 0 &&
@@ -347,7 +347,7 @@ static int check(ab_page *page, uint32_t *version) {
   *version = head->version;
   if (head->version != AB_PAGE_VERSION) return AB_ELIMIT;
   page->head = *head;
-  return is_sound(&page->head, page->size) ? AB_OK : AB_EINVAL;
+  return page_is_sound(&page->head, page->size) ? AB_OK : AB_EINVAL;
 }
 
 ab_page *ab_page_open(const ab_mem *mem, int fd, int *error, uint32_t *version) {

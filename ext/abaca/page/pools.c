@@ -8,7 +8,8 @@ uint32_t ab_page_pools_used(const uint32_t *used, uint32_t count) {
 
 /* The name is there before its number is: a process that is killed in here has taken up nothing.
  * The next one goes on with the record, in which nothing was counted. */
-static ab_page_pool *take_up(ab_page_pool *pools, uint32_t number, uint32_t *used, ab_view name) {
+static ab_page_pool *pools_take_up(ab_page_pool *pools, uint32_t number, uint32_t *used,
+                                   ab_view name) {
   ab_page_pool *pool = &pools[number];
   char words[AB_PAGE_POOL_NAME] = {0};
   memcpy(words, name.ptr, name.len);
@@ -34,7 +35,7 @@ ab_page_pool *ab_page_pool_find(ab_page_pool *pools, uint32_t count, uint32_t *u
     ab_page_pool *pool = &pools[i];
     if (pool->name_len == name.len && memcmp(pool->name, name.ptr, name.len) == 0) return pool;
   }
-  return there < count ? take_up(pools, there, used, name) : NULL;
+  return there < count ? pools_take_up(pools, there, used, name) : NULL;
 }
 
 void ab__page_pool_forget(ab_page_pool *pool) {

@@ -25,7 +25,7 @@ static bool has_name(const ab_page_routes *self, uint32_t number, ab_view name) 
 }
 
 /* The name is there before its number is: a process that is killed in here has taken up nothing. */
-static uint32_t take_up(ab_page_routes *self, ab_view name) {
+static uint32_t routes_take_up(ab_page_routes *self, ab_view name) {
   uint32_t number = self->used;
   if (number >= self->most) {
     AB_ADD(*self->dropped, 1);
@@ -42,11 +42,11 @@ static uint32_t take_up(ab_page_routes *self, ab_view name) {
   return number;
 }
 
-static uint32_t find(ab_page_routes *self, ab_view name) {
+static uint32_t routes_find(ab_page_routes *self, ab_view name) {
   for (uint32_t i = 0; i < self->used; i++) {
     if (has_name(self, i, name)) return i;
   }
-  return take_up(self, name);
+  return routes_take_up(self, name);
 }
 
 uint32_t ab_page_routes_find(ab_page_routes *self, const void *key, ab_view name) {
@@ -57,7 +57,7 @@ uint32_t ab_page_routes_find(ab_page_routes *self, const void *key, ab_view name
   /* An address may be another's meanwhile: its name tells. */
   if (AB_LIKELY(key && self->in_mind[place].key == key) && has_name(self, number, name))
     return number;
-  number = find(self, name);
+  number = routes_find(self, name);
   if (number == self->count - 1) return number;
   self->in_mind[place].key = key;
   self->in_mind[place].number = number;

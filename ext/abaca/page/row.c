@@ -33,7 +33,7 @@ void ab__row_note_wait(ab_row *row, ab_nsec until) {
 }
 
 /* An address is five halves of words. */
-static void put_addr(ab_addr *to, const ab_addr *from) {
+static void row_put_addr(ab_addr *to, const ab_addr *from) {
   _Static_assert(sizeof(*to) == 5 * sizeof(ab_half_word), "an address is short");
   for (size_t i = 0; i < 5; i++) {
     ab_half_word half;
@@ -45,7 +45,7 @@ static void put_addr(ab_addr *to, const ab_addr *from) {
 void ab_row_wait(ab_row *row, enum ab_state state, const ab_addr *peer, ab_nsec now) {
   ab_row_open(row);
   ab__row_charge(row, state, now);
-  put_addr(&row->waits_for, peer);
+  row_put_addr(&row->waits_for, peer);
   ab_row_close(row);
 }
 
@@ -98,7 +98,7 @@ void ab_row_begin(ab_row *row, const ab_row_start *start) {
   AB_PUT(row->children, 0);
   AB_PUT(row->status, 0);
   AB_PUT(row->method, (uint8_t)start->method);
-  put_addr(&row->peer, start->peer ? start->peer : &nobody);
+  row_put_addr(&row->peer, start->peer ? start->peer : &nobody);
   put_path(row, start->path);
   ab_row_close(row);
 }
@@ -118,7 +118,7 @@ void ab_row_set_trace(ab_row *row, const ab_trace *trace) {
 
 /* --- reading --- */
 
-static bool is_sound(const ab_row *copy) {
+static bool row_is_sound(const ab_row *copy) {
   return copy->used && copy->state < AB_STATE_COUNT && copy->path_len <= AB_ROW_PATH &&
          copy->mode < AB_ROW_MODES && copy->phase < AB_ROW_PHASES &&
          copy->method < AB_ROW_METHOD_COUNT;
@@ -134,7 +134,7 @@ bool ab_row_look(const ab_row *row, ab_row *copy, bool waits) {
     uint32_t seq = ab_seq_begin(&row->seq);
     if (!AB_GET(row->used)) return false;
     ab_words_get(copy, row, size);
-    if (ab_seq_holds(&row->seq, seq)) return is_sound(copy);
+    if (ab_seq_holds(&row->seq, seq)) return row_is_sound(copy);
   }
   return false;
 }

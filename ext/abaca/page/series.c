@@ -2,7 +2,7 @@
 
 #include "page/row.h"
 
-static uint64_t word_of(ab_series_key key) {
+static uint64_t series_word_of(ab_series_key key) {
   uint64_t word;
   memcpy(&word, &key, sizeof(word));
   return word;
@@ -15,7 +15,7 @@ static uint64_t word_at(const ab_series *series) {
 }
 
 /* Where a key is, or would be. */
-static uint16_t *place_of(ab_series_table *self, uint64_t word) {
+static uint16_t *series_place_of(ab_series_table *self, uint64_t word) {
   size_t places = AB_ARRAY_LEN(self->places);
   size_t at = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) % places;
   while (self->places[at] && self->keys[self->places[at] - 1] != word) at = (at + 1) % places;
@@ -33,8 +33,8 @@ uint32_t ab_series_used(const uint32_t *used, uint32_t count) {
   return keys < own ? keys : own;
 }
 
-static void enter(ab_series_table *self, uint32_t number, uint64_t word) {
-  uint16_t *place = place_of(self, word);
+static void series_enter(ab_series_table *self, uint32_t number, uint64_t word) {
+  uint16_t *place = series_place_of(self, word);
   self->keys[number] = word;
   *place = (uint16_t)(number + 1);
 }
@@ -44,12 +44,13 @@ void ab_series_table_over(ab_series_table *self, ab_series *series, uint32_t cou
   *self = (ab_series_table){
       .series = series, .most = own_of(count), .shown = shown, .dropped = dropped};
   uint32_t there = ab_series_used(shown, count);
-  for (; self->used < there; self->used++) enter(self, self->used, word_at(&series[self->used]));
+  for (; self->used < there; self->used++)
+    series_enter(self, self->used, word_at(&series[self->used]));
 }
 
 ab_series *ab_series_find(ab_series_table *self, ab_series_key key) {
-  uint64_t word = word_of(key);
-  uint16_t place = *place_of(self, word);
+  uint64_t word = series_word_of(key);
+  uint16_t place = *series_place_of(self, word);
   if (AB_LIKELY(place)) return &self->series[place - 1];
   uint32_t number = self->used;
   if (number >= self->most) {
@@ -57,7 +58,7 @@ ab_series *ab_series_find(ab_series_table *self, ab_series_key key) {
     return &self->series[self->most + key.kind];
   }
   self->used++;
-  enter(self, number, word);
+  series_enter(self, number, word);
   /* The key is there before its number is: a process that is killed in here has added nothing. */
   ab_words_put(&self->series[number].key, &word, sizeof(word));
   /* Release: partner is ab_series_used. */

@@ -31,7 +31,7 @@ static enum ab_state usual(uint16_t port) {
   }
 }
 
-static bool is_at(const ab_service_rule *rule, const ab_addr *addr) {
+static bool services_is_at(const ab_service_rule *rule, const ab_addr *addr) {
   if (rule->path || rule->addr.port != addr->port) return false;
   if (rule->addr.family == 0) return true;
   size_t len = addr->family == 4 ? 4 : 16;
@@ -40,7 +40,7 @@ static bool is_at(const ab_service_rule *rule, const ab_addr *addr) {
 
 enum ab_state ab_services_of_addr(const ab_services *services, const ab_addr *addr) {
   for (size_t i = 0; services && i < services->count; i++)
-    if (is_at(&services->rules[i], addr)) return (enum ab_state)services->rules[i].state;
+    if (services_is_at(&services->rules[i], addr)) return (enum ab_state)services->rules[i].state;
   return usual(addr->port);
 }
 

@@ -81,10 +81,10 @@ static void write_before(ab_page_slot *slot) {
   ab_figures_clear_now(&slot->figures);
 #define STORE(name, offset, bytes)                                                                 \
   __atomic_store_n(&slot->before.name, figures.name, __ATOMIC_RELAXED);
-#define NOTHING(name, offset, bytes)
-  AB_FIGURES(STORE, NOTHING)
+#define SLOT_NOTHING(name, offset, bytes)
+  AB_FIGURES(STORE, SLOT_NOTHING)
 #undef STORE
-#undef NOTHING
+#undef SLOT_NOTHING
 }
 
 /* A process may have been killed when it had charged a state, and not noted that it had: what the

@@ -41,23 +41,23 @@ static uint32_t enter_name(ab_sums *self, const ab_page_route *route) {
 
 /* --- series --- */
 
-static uint64_t word_of(ab_series_key key) {
+static uint64_t sums_word_of(ab_series_key key) {
   uint64_t word;
   memcpy(&word, &key, sizeof(word));
   return word;
 }
 
-static uint32_t *place_of(const ab_sums *self, ab_series_key key) {
-  uint64_t word = word_of(key);
+static uint32_t *sums_place_of(const ab_sums *self, ab_series_key key) {
+  uint64_t word = sums_word_of(key);
   size_t places = (size_t)self->room * 2;
   size_t at = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) % places;
-  while (self->places[at] && word_of(self->series[self->places[at] - 1].key) != word)
+  while (self->places[at] && sums_word_of(self->series[self->places[at] - 1].key) != word)
     at = (at + 1) % places;
   return &self->places[at];
 }
 
 /* Room for one more, and places for all. */
-static bool grow(ab_sums *self) {
+static bool sums_grow(ab_sums *self) {
   if (self->count < self->room) return true;
   uint32_t room = self->room ? 2 * self->room : LEAST;
   ab_series *series = ab_realloc(&self->mem, self->series, room * sizeof(*series));
@@ -68,14 +68,14 @@ static bool grow(ab_sums *self) {
   ab_free(&self->mem, self->places);
   self->places = places;
   self->room = room;
-  for (uint32_t i = 0; i < self->count; i++) *place_of(self, series[i].key) = i + 1;
+  for (uint32_t i = 0; i < self->count; i++) *sums_place_of(self, series[i].key) = i + 1;
   return true;
 }
 
 /* NULL without memory. */
 static ab_cells *cells_for(ab_sums *self, ab_series_key key) {
-  if (!grow(self)) return NULL;
-  uint32_t *place = place_of(self, key);
+  if (!sums_grow(self)) return NULL;
+  uint32_t *place = sums_place_of(self, key);
   if (!*place) {
     self->series[self->count] = (ab_series){.key = key};
     *place = ++self->count;

@@ -6,7 +6,7 @@
 
 _Static_assert(ROOM >= AB_SERIES_KIND_COUNT, "there is room for those of all others");
 
-static int grow(ab_tally *self) {
+static int tally_grow(ab_tally *self) {
   uint32_t room = self->series_room ? self->series_room * 2 : ROOM;
   void *series = ab_realloc(self->mem, self->series, room * sizeof(*self->series));
   if (!series) return AB_ENOMEM;
@@ -15,16 +15,16 @@ static int grow(ab_tally *self) {
   return AB_OK;
 }
 
-static bool same(ab_series_key a, ab_series_key b) {
+static bool tally_same(ab_series_key a, ab_series_key b) {
   return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
 /* Where a key is, or would be. */
-static uint16_t *place_of(ab_tally *self, ab_series_key key) {
+static uint16_t *tally_place_of(ab_tally *self, ab_series_key key) {
   uint64_t word;
   memcpy(&word, &key, sizeof(word));
   size_t at = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) % AB_ARRAY_LEN(self->places);
-  while (self->places[at] && !same(self->series[self->places[at] - 1].key, key))
+  while (self->places[at] && !tally_same(self->series[self->places[at] - 1].key, key))
     at = (at + 1) % AB_ARRAY_LEN(self->places);
   return &self->places[at];
 }
@@ -32,7 +32,7 @@ static uint16_t *place_of(ab_tally *self, ab_series_key key) {
 /* There is room. */
 static void add_key(ab_tally *self, ab_series_key key) {
   self->series[self->series_count++] = (ab_tally_series){.key = key};
-  *place_of(self, key) = (uint16_t)self->series_count;
+  *tally_place_of(self, key) = (uint16_t)self->series_count;
 }
 
 /* What a slot, or we, cannot tell apart, is of a route, a method and a status that are not known.
@@ -44,10 +44,10 @@ static ab_series_key key_of_others(const ab_tally *self, unsigned kind) {
 
 /* NULL without memory. */
 static ab_tally_series *series_of(ab_tally *self, ab_series_key key) {
-  uint16_t place = *place_of(self, key);
+  uint16_t place = *tally_place_of(self, key);
   if (place) return &self->series[place - 1];
   if (self->series_count == AB_TALLY_SERIES) return &self->series[key.kind];
-  if (self->series_count == self->series_room && grow(self) != AB_OK) return NULL;
+  if (self->series_count == self->series_room && tally_grow(self) != AB_OK) return NULL;
   add_key(self, key);
   return &self->series[self->series_count - 1];
 }
@@ -58,7 +58,7 @@ int ab_tally_init(ab_tally *self, const ab_mem *mem, uint32_t most) {
   *self = (ab_tally){.mem = mem, .most = most < AB_PAGE_ROUTES ? most : AB_PAGE_ROUTES - 1};
   self->routes = ab_alloc_zero(mem, (self->most + 1) * sizeof(*self->routes));
   self->copy = ab_alloc_zero(mem, AB_PAGE_ROUTES * sizeof(*self->copy));
-  if (self->routes && self->copy && grow(self) == AB_OK) {
+  if (self->routes && self->copy && tally_grow(self) == AB_OK) {
     for (unsigned i = 0; i < AB_SERIES_KIND_COUNT; i++) add_key(self, key_of_others(self, i));
     return AB_OK;
   }

@@ -41,7 +41,7 @@ const char *ab__tls_error(void) {
   return reason ? reason : "OpenSSL fails";
 }
 
-static int fail(ab_tls_problem *problem, const char *what) {
+static int context_fail(ab_tls_problem *problem, const char *what) {
   ab__tls_say(problem, "%s: %s", what, ab__tls_error());
   return AB_EINVAL;
 }
@@ -71,7 +71,7 @@ static int read_authorities(authorities *all, const ab_tls_options *options,
     if (!ok) X509_NAME_free(name);
   }
   sk_X509_pop_free(list, X509_free);
-  return ok ? AB_OK : fail(problem, "ca");
+  return ok ? AB_OK : context_fail(problem, "ca");
 }
 
 static int read_revoked(authorities *all, const ab_tls_options *options, ab_tls_problem *problem) {
@@ -86,7 +86,7 @@ static int read_revoked(authorities *all, const ab_tls_options *options, ab_tls_
     count++;
   }
   BIO_free(bio);
-  if (!ok || !ab__tls_pem_has_ended()) return fail(problem, "crl");
+  if (!ok || !ab__tls_pem_has_ended()) return context_fail(problem, "crl");
   if (count > 0) return AB_OK;
   ab__tls_say(problem, "crl: there is no list of revoked certificates in it (PEM)");
   return AB_EINVAL;
@@ -108,7 +108,7 @@ static int authorities_init(authorities *all, const ab_tls_options *options,
   ERR_clear_error();
   all->store = X509_STORE_new();
   all->names = sk_X509_NAME_new_null();
-  if (!all->store || !all->names) return fail(problem, "ca");
+  if (!all->store || !all->names) return context_fail(problem, "ca");
   int error = read_authorities(all, options, problem);
   return error || !options->crl ? error : read_revoked(all, options, problem);
 }
@@ -120,13 +120,13 @@ static int verify_by(SSL_CTX *ctx, const authorities *all, const ab_tls_options 
   bool forced = options->verify == AB_TLS_VERIFY_FORCE_PEER;
   SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | (forced ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
   STACK_OF(X509_NAME) *names = SSL_dup_CA_list(all->names);
-  if (!names) return fail(problem, "ca");
+  if (!names) return context_fail(problem, "ca");
   SSL_CTX_set_client_CA_list(ctx, names);
   SSL_CTX_set1_cert_store(ctx, all->store);
   unsigned long flags =
       options->verification_flags | (options->crl ? (unsigned long)X509_V_FLAG_CRL_CHECK : 0);
   if (flags == 0 || X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx), flags) == 1) return AB_OK;
-  return fail(problem, "verification_flags");
+  return context_fail(problem, "verification_flags");
 }
 
 /* --- one context of OpenSSL's --- */
@@ -148,10 +148,10 @@ static int set_versions(SSL_CTX *ctx, const ab_tls_options *options, ab_tls_prob
 static int set_ciphers(SSL_CTX *ctx, const ab_tls_options *options, ab_tls_problem *problem) {
   ERR_clear_error();
   if (SSL_CTX_set_cipher_list(ctx, options->ciphers ? options->ciphers : CIPHERS) != 1) {
-    return fail(problem, "ssl_cipher_filter"); /* as a configuration says it */
+    return context_fail(problem, "ssl_cipher_filter"); /* as a configuration says it */
   }
   const char *suites = options->ciphersuites ? options->ciphersuites : CIPHERSUITES;
-  if (SSL_CTX_set_ciphersuites(ctx, suites) != 1) return fail(problem, "ssl_ciphersuites");
+  if (SSL_CTX_set_ciphersuites(ctx, suites) != 1) return context_fail(problem, "ssl_ciphersuites");
   /* From 3.5 on the library's own choice begins with X25519MLKEM768, and is as good; before, it has
    * finite fields too. Without X25519 (FIPS) the library's choice stays. */
   if (OpenSSL_version_num() < 0x30500000L && SSL_CTX_set1_groups_list(ctx, GROUPS) != 1) {
@@ -187,7 +187,7 @@ static int add_identities(SSL_CTX *ctx, const ab_tls_context *context, const ab_
     const ab__tls_identity *one = &context->identities[set->members[i]];
     ERR_clear_error();
     if (SSL_CTX_use_cert_and_key(ctx, one->certificate, one->key, one->chain, 1) != 1) {
-      return fail(problem, one->facts.label);
+      return context_fail(problem, one->facts.label);
     }
   }
   return AB_OK;
@@ -197,13 +197,13 @@ static int make_set(ab_tls_context *context, ab__tls_set *set, const authorities
                     const ab_tls_options *options, ab_tls_problem *problem) {
   ERR_clear_error();
   SSL_CTX *ctx = set->ctx = SSL_CTX_new(TLS_server_method());
-  if (!ctx) return fail(problem, "TLS");
+  if (!ctx) return context_fail(problem, "TLS");
   set_manners(ctx);
   int error = set_versions(ctx, options, problem);
   if (!error) error = set_ciphers(ctx, options, problem);
   if (!error) error = verify_by(ctx, all, options, problem);
   if (!error && !ab__tls_tickets_use(&context->tickets, ctx, options)) {
-    error = fail(problem, "tickets");
+    error = context_fail(problem, "tickets");
   }
   return error ? error : add_identities(ctx, context, set, problem);
 }
@@ -269,7 +269,8 @@ ab_tls_context *ab_tls_context_new(const ab_mem *mem, const ab_tls_options *opti
   if (!error) {
     error = ab__tls_names_init(&context->names, mem, context->identities, context->identity_count);
   }
-  if (!error && !ab__tls_tickets_init(&context->tickets, options)) error = fail(problem, "tickets");
+  if (!error && !ab__tls_tickets_init(&context->tickets, options))
+    error = context_fail(problem, "tickets");
   if (!error) error = make_sets(context, options, problem);
   ERR_clear_error();
   if (!error) {

@@ -62,8 +62,8 @@ int ab__tls_on_hello(SSL *ssl, int *alert, void *unused AB_UNUSED) {
 
 /* In the client's list (RFC 7301 3.1), which is checked here again: a list that was empty has been
  * read beyond (CVE-2024-5535). NULL: it is not there. */
-static const unsigned char *find(const unsigned char *list, size_t len, const char *name,
-                                 size_t name_len) {
+static const unsigned char *hello_find(const unsigned char *list, size_t len, const char *name,
+                                       size_t name_len) {
   for (size_t at = 0; at < len; at += 1 + (size_t)list[at]) {
     if (list[at] > len - at - 1) return NULL;
     if (list[at] == name_len && memcmp(list + at + 1, name, name_len) == 0) return list + at;
@@ -84,9 +84,9 @@ int ab__tls_on_protocols(SSL *ssl, const unsigned char **chosen, unsigned char *
                          const unsigned char *list, unsigned len, void *unused AB_UNUSED) {
   const unsigned char *found = NULL;
   if (ab__tls_of(ssl)->context->http2 && has_cipher_for_http2(ssl)) {
-    found = find(list, len, "h2", 2);
+    found = hello_find(list, len, "h2", 2);
   }
-  if (!found) found = find(list, len, "http/1.1", 8);
+  if (!found) found = hello_find(list, len, "http/1.1", 8);
   if (!found) return SSL_TLSEXT_ERR_ALERT_FATAL;
   *chosen = found + 1;
   *chosen_len = found[0];

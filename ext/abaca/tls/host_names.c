@@ -19,7 +19,8 @@ static int compare_entries(const void *a, const void *b) {
 }
 
 /* The first entry of a name; NULL: there is none. */
-static const ab__tls_name *find(const ab__tls_names *names, const char *ptr, size_t len) {
+static const ab__tls_name *host_names_find(const ab__tls_names *names, const char *ptr,
+                                           size_t len) {
   size_t low = 0, high = names->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -43,7 +44,7 @@ static const ab__tls_name *find_wildcard(const ab__tls_names *names, const char 
   if (rest == 0 || rest >= sizeof text || dot == ptr || *ptr == '*') return NULL;
   text[0] = '*';
   memcpy(text + 1, dot, rest);
-  return find(names, text, rest + 1);
+  return host_names_find(names, text, rest + 1);
 }
 
 /* --- sets --- */
@@ -83,7 +84,7 @@ static uint32_t number_of(ab__tls_names *names, const ab__tls_set *set) {
 static ab__tls_set set_of(const ab__tls_names *names, const ab__tls_identity *identities,
                           const char *ptr, size_t len) {
   ab__tls_set set = {0};
-  add_members(&set, names, identities, find(names, ptr, len));
+  add_members(&set, names, identities, host_names_find(names, ptr, len));
   add_members(&set, names, identities, find_wildcard(names, ptr, len));
   return set;
 }
@@ -136,7 +137,7 @@ void ab__tls_names_fini(ab__tls_names *names, const ab_mem *mem) {
 }
 
 const ab__tls_set *ab__tls_names_find(const ab__tls_names *names, const char *ptr, size_t len) {
-  const ab__tls_name *entry = find(names, ptr, len);
+  const ab__tls_name *entry = host_names_find(names, ptr, len);
   if (!entry) entry = find_wildcard(names, ptr, len);
   return entry ? &names->sets[entry->set] : NULL;
 }

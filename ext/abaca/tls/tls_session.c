@@ -73,7 +73,7 @@ static const char *reason(const ab_tls *tls) {
   return text ? text : "the connection broke";
 }
 
-static int fail(ab_tls *tls) {
+static int session_fail(ab_tls *tls) {
   tls->failed = true;
   tls->fault = reason(tls);
   return AB_EPEER;
@@ -88,7 +88,7 @@ static int outcome(ab_tls *tls, int result) {
   case SSL_ERROR_WANT_CLIENT_HELLO_CB:
     return AB_TLS_SIGNS;
   default: /* SSL_ERROR_SSL, SSL_ERROR_SYSCALL: neither writing nor a shutdown may follow */
-    return fail(tls);
+    return session_fail(tls);
   }
 }
 
@@ -125,7 +125,7 @@ bool ab_tls_has_bytes(const ab_tls *tls) {
 int ab_tls_write(ab_tls *tls, ab_tls_wire *wire, const char *ptr, size_t len) {
   if (!tls->done || tls->ended || !begin(tls, wire)) return AB_EPEER;
   for (size_t at = 0, part; at < len; at += part) {
-    if (SSL_write_ex(tls->ssl, ptr + at, len - at, &part) != 1) return end(tls, fail(tls));
+    if (SSL_write_ex(tls->ssl, ptr + at, len - at, &part) != 1) return end(tls, session_fail(tls));
   }
   tls->content += len;
   return end(tls, AB_OK);

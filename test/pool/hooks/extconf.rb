@@ -5,6 +5,7 @@
 # An argument is the version of the scheduler's interface to build for, in place of this Ruby's.
 require "mkmf"
 require_relative "../../../ext/abaca/probes"
+require_relative "../../../ext/abaca/units"
 
 root = File.expand_path("../../../ext/abaca", __dir__)
 have_header("ruby/io/buffer.h")
@@ -14,17 +15,13 @@ have_header("ruby/io/buffer.h")
 # rubocop:disable Style/GlobalVars
 core = %w[base/mem base/addr base/json io/poller io/poller_epoll io/poller_kqueue io/poller_poll io/heap io/wheel
           io/clock io/thread io/blocking io/storage lead/pulse lead/watcher]
-core.map! { |name| File.join(root, "#{name}.c") }
-core += Dir[File.join(root, "{os,page,rb/scheduler,rb/pool}/*.c")]
-$srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
-$VPATH.concat(%w[base os page io lead rb/scheduler rb/pool].map { |room| File.join(root, room) })
+core += Dir["{os,page,rb/scheduler,rb/pool}/*.c", base: root].map { |path| path.delete_suffix(".c") }
+$srcs = [Units.write("core", core.map { |name| "#{name}.c" }), "pool_hooks.c"]
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs.concat(Probes.flags { |source| try_link(source) })
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
 # Nobody measures one for another interface: without optimisation it compiles sooner.
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden #{ARGV[0] ? "-O0" : "-O2 -g1"}"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
-create_makefile("pool_hooks")
-require_relative "../../../ext/abaca/precompiled"
-Precompiled.add_rules($srcs.grep(/\Arb_/), $OBJEXT)
+create_makefile("pool_hooks") { |lines| [*lines, *Units.rules] }
 # rubocop:enable Style/GlobalVars

@@ -3,7 +3,7 @@
 #include "page/look.h"
 #include "rb/page/rb_page_parts.h"
 
-static void put(VALUE hash, const char *name, VALUE value) {
+static void areas_put(VALUE hash, const char *name, VALUE value) {
   rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
 }
 
@@ -12,7 +12,7 @@ static void put(VALUE hash, const char *name, VALUE value) {
 static VALUE loop_sums(const ab_loop_line *line) {
   VALUE hash = rb_hash_new();
   for (unsigned i = 0; i < AB_LOOP_STATE_COUNT; i++)
-    put(hash, ab_loop_state_name((enum ab_loop_state)i), ab__seconds(AB_GET(line->sums[i])));
+    areas_put(hash, ab_loop_state_name((enum ab_loop_state)i), ab__seconds(AB_GET(line->sums[i])));
   return hash;
 }
 
@@ -36,14 +36,14 @@ static VALUE loop_of(const ab_page_parts *parts, uint32_t index, const ab_loop_l
   VALUE hash = rb_hash_new();
   ab_nsec here = now > line->since ? now - line->since : 0;
   enum ab_loop_state state = state_now(line, here, AB_GET(parts->slot->process.stall_after));
-  put(hash, "index", UINT2NUM(index));
-  put(hash, "kind", ID2SYM(rb_intern(kinds[line->kind])));
-  put(hash, "state", ID2SYM(rb_intern(ab_loop_state_name(state))));
-  put(hash, "since", ab__seconds(here));
-  put(hash, "request", row_on(parts, line->row));
-  put(hash, "tid", UINT2NUM(line->tid));
-  put(hash, "ticks", ULL2NUM(line->tick));
-  put(hash, "sums", loop_sums(line));
+  areas_put(hash, "index", UINT2NUM(index));
+  areas_put(hash, "kind", ID2SYM(rb_intern(kinds[line->kind])));
+  areas_put(hash, "state", ID2SYM(rb_intern(ab_loop_state_name(state))));
+  areas_put(hash, "since", ab__seconds(here));
+  areas_put(hash, "request", row_on(parts, line->row));
+  areas_put(hash, "tid", UINT2NUM(line->tid));
+  areas_put(hash, "ticks", ULL2NUM(line->tick));
+  areas_put(hash, "sums", loop_sums(line));
   return hash;
 }
 
@@ -80,15 +80,15 @@ static VALUE slot_loop_sums(VALUE self) {
 
 /* --- routes --- */
 
-static VALUE route_of(const ab_page_parts *parts, uint32_t number) {
+static VALUE areas_route_of(const ab_page_parts *parts, uint32_t number) {
   const ab_page_route *route = &parts->routes[number];
   VALUE hash = rb_hash_new();
-  put(hash, "route", ab__route_name(parts, number));
-  put(hash, "requests", ULL2NUM(AB_GET(route->requests)));
-  put(hash, "errors", ULL2NUM(AB_GET(route->errors)));
-  put(hash, "stalls", ULL2NUM(AB_GET(route->stalls)));
-  put(hash, "stall_time", ab__seconds(AB_GET(route->stall_time)));
-  put(hash, "sums", ab__state_sums(route->sums));
+  areas_put(hash, "route", ab__route_name(parts, number));
+  areas_put(hash, "requests", ULL2NUM(AB_GET(route->requests)));
+  areas_put(hash, "errors", ULL2NUM(AB_GET(route->errors)));
+  areas_put(hash, "stalls", ULL2NUM(AB_GET(route->stalls)));
+  areas_put(hash, "stall_time", ab__seconds(AB_GET(route->stall_time)));
+  areas_put(hash, "sums", ab__state_sums(route->sums));
   return hash;
 }
 
@@ -97,10 +97,10 @@ static VALUE slot_routes(VALUE self) {
   ab_page_parts parts = ab__slot_parts(self);
   uint32_t used = ab_page_routes_used(&parts.slot->app.routes, parts.route_count);
   VALUE list = rb_ary_new();
-  for (uint32_t i = 0; i < used; i++) rb_ary_push(list, route_of(&parts, i));
+  for (uint32_t i = 0; i < used; i++) rb_ary_push(list, areas_route_of(&parts, i));
   uint32_t other = parts.route_count - 1;
   if (parts.route_count && AB_GET(parts.routes[other].requests))
-    rb_ary_push(list, route_of(&parts, other));
+    rb_ary_push(list, areas_route_of(&parts, other));
   RB_GC_GUARD(self);
   return list;
 }
@@ -110,14 +110,14 @@ static VALUE slot_routes(VALUE self) {
 static VALUE event_of(const ab_page_event *event, uint64_t number, ab_nsec offset) {
   VALUE hash = rb_hash_new();
   const char *kind = ab_page_event_kind_name((enum ab_page_event_kind)event->kind);
-  put(hash, "number", ULL2NUM(number));
-  put(hash, "kind", ID2SYM(rb_intern(kind)));
-  put(hash, "at", ab__time(event->when, offset));
-  put(hash, "request", event->id ? ULL2NUM(event->id) : Qnil);
-  put(hash, "time", event->time ? ab__seconds(event->time) : Qnil);
-  put(hash, "pid", UINT2NUM(event->pid));
-  put(hash, "status", event->status ? UINT2NUM(event->status) : Qnil);
-  put(hash, "text", rb_utf8_str_new(event->text, event->text_len));
+  areas_put(hash, "number", ULL2NUM(number));
+  areas_put(hash, "kind", ID2SYM(rb_intern(kind)));
+  areas_put(hash, "at", ab__time(event->when, offset));
+  areas_put(hash, "request", event->id ? ULL2NUM(event->id) : Qnil);
+  areas_put(hash, "time", event->time ? ab__seconds(event->time) : Qnil);
+  areas_put(hash, "pid", UINT2NUM(event->pid));
+  areas_put(hash, "status", event->status ? UINT2NUM(event->status) : Qnil);
+  areas_put(hash, "text", rb_utf8_str_new(event->text, event->text_len));
   return hash;
 }
 
@@ -138,7 +138,7 @@ static VALUE slot_events(VALUE self) {
   return list;
 }
 
-static enum ab_page_event_kind kind_of(VALUE name) {
+static enum ab_page_event_kind areas_kind_of(VALUE name) {
   for (unsigned i = 0; i < AB_PAGE_EVENT_KIND_COUNT; i++) {
     const char *kind = ab_page_event_kind_name((enum ab_page_event_kind)i);
     if (name == ID2SYM(rb_intern(kind))) return (enum ab_page_event_kind)i;
@@ -158,7 +158,7 @@ static VALUE slot_write_event(VALUE self, VALUE kind, VALUE text, VALUE pid, VAL
   StringValue(text);
   const ab_page_event facts = {
       .when = ab_clock_monotonic(),
-      .kind = (uint8_t)kind_of(kind),
+      .kind = (uint8_t)areas_kind_of(kind),
       .pid = NUM2UINT(pid),
       .id = NUM2ULL(request),
       .time = time_of(time),
@@ -176,13 +176,13 @@ static VALUE slot_write_event(VALUE self, VALUE kind, VALUE text, VALUE pid, VAL
 
 static VALUE client_of(const ab_page_client *client) {
   VALUE hash = rb_hash_new();
-  put(hash, "address", ab__addr_text(&client->addr));
-  put(hash, "requests", ULL2NUM(client->requests));
-  put(hash, "over", ULL2NUM(client->over));
-  put(hash, "bytes", ULL2NUM(client->bytes));
-  put(hash, "open", UINT2NUM(client->open));
-  put(hash, "slow", UINT2NUM(client->slow));
-  put(hash, "errors", UINT2NUM(client->errors));
+  areas_put(hash, "address", ab__addr_text(&client->addr));
+  areas_put(hash, "requests", ULL2NUM(client->requests));
+  areas_put(hash, "over", ULL2NUM(client->over));
+  areas_put(hash, "bytes", ULL2NUM(client->bytes));
+  areas_put(hash, "open", UINT2NUM(client->open));
+  areas_put(hash, "slow", UINT2NUM(client->slow));
+  areas_put(hash, "errors", UINT2NUM(client->errors));
   return hash;
 }
 
@@ -213,7 +213,7 @@ static VALUE slot_restarts(VALUE self) {
   ab_page_parts parts = ab__slot_parts(self);
   VALUE hash = rb_hash_new();
   for (unsigned i = 0; i < AB_PAGE_RESTART_COUNT; i++)
-    put(hash, restarts[i], ULL2NUM(AB_GET(parts.slot->restarts[i])));
+    areas_put(hash, restarts[i], ULL2NUM(AB_GET(parts.slot->restarts[i])));
   RB_GC_GUARD(self);
   return hash;
 }
@@ -241,21 +241,21 @@ static VALUE slot_totals(VALUE self) {
   const ab_page_app *app = &parts.slot->app;
   const ab_page_process *process = &parts.slot->process;
   VALUE hash = rb_hash_new();
-  put(hash, "ended", ULL2NUM(AB_GET(app->ended)));
-  put(hash, "failed", ULL2NUM(AB_GET(app->failed)));
-  put(hash, "stalls", ULL2NUM(AB_GET(app->stalls)));
-  put(hash, "stall_time", ab__seconds(AB_GET(app->stall_time)));
-  put(hash, "sums", ab__state_sums(app->sums));
-  put(hash, "kept", ULL2NUM(ab_kept_next(&app->kept)));
-  put(hash, "events", ULL2NUM(AB_GET(parts.slot->events)));
-  put(hash, "rows_missed", ULL2NUM(AB_GET(app->missed) + AB_GET(parts.slot->queue.missed)));
-  put(hash, "routes_dropped", ULL2NUM(AB_GET(app->routes_dropped)));
-  put(hash, "series_dropped", ULL2NUM(AB_GET(app->series_dropped)));
-  put(hash, "pools_dropped", ULL2NUM(AB_GET(app->pools_dropped)));
-  put(hash, "gc_time", ab__seconds(AB_GET(process->gc_time)));
-  put(hash, "gc_minor", ULL2NUM(AB_GET(process->gc_minor)));
-  put(hash, "gc_major", ULL2NUM(AB_GET(process->gc_major)));
-  put(hash, "loops", slot_loop_sums(self));
+  areas_put(hash, "ended", ULL2NUM(AB_GET(app->ended)));
+  areas_put(hash, "failed", ULL2NUM(AB_GET(app->failed)));
+  areas_put(hash, "stalls", ULL2NUM(AB_GET(app->stalls)));
+  areas_put(hash, "stall_time", ab__seconds(AB_GET(app->stall_time)));
+  areas_put(hash, "sums", ab__state_sums(app->sums));
+  areas_put(hash, "kept", ULL2NUM(ab_kept_next(&app->kept)));
+  areas_put(hash, "events", ULL2NUM(AB_GET(parts.slot->events)));
+  areas_put(hash, "rows_missed", ULL2NUM(AB_GET(app->missed) + AB_GET(parts.slot->queue.missed)));
+  areas_put(hash, "routes_dropped", ULL2NUM(AB_GET(app->routes_dropped)));
+  areas_put(hash, "series_dropped", ULL2NUM(AB_GET(app->series_dropped)));
+  areas_put(hash, "pools_dropped", ULL2NUM(AB_GET(app->pools_dropped)));
+  areas_put(hash, "gc_time", ab__seconds(AB_GET(process->gc_time)));
+  areas_put(hash, "gc_minor", ULL2NUM(AB_GET(process->gc_minor)));
+  areas_put(hash, "gc_major", ULL2NUM(AB_GET(process->gc_major)));
+  areas_put(hash, "loops", slot_loop_sums(self));
   return hash;
 }
 
@@ -264,17 +264,17 @@ static VALUE slot_process(VALUE self) {
   ab_page_parts parts = ab__slot_parts(self);
   const ab_page_process *process = &parts.slot->process;
   VALUE hash = rb_hash_new();
-  put(hash, "cpu", ab__seconds(AB_GET(process->cpu)));
-  put(hash, "rss", UINT2NUM(AB_GET(process->rss)));
-  put(hash, "fibers", UINT2NUM(AB_GET(process->fibers)));
-  put(hash, "fibers_most", UINT2NUM(AB_GET(process->fibers_most)));
-  put(hash, "threads", UINT2NUM(AB_GET(process->threads)));
-  put(hash, "threads_most", UINT2NUM(AB_GET(process->threads_most)));
-  put(hash, "offloads", UINT2NUM(AB_GET(process->offloads)));
-  put(hash, "stall_after", ab__seconds(AB_GET(process->stall_after)));
+  areas_put(hash, "cpu", ab__seconds(AB_GET(process->cpu)));
+  areas_put(hash, "rss", UINT2NUM(AB_GET(process->rss)));
+  areas_put(hash, "fibers", UINT2NUM(AB_GET(process->fibers)));
+  areas_put(hash, "fibers_most", UINT2NUM(AB_GET(process->fibers_most)));
+  areas_put(hash, "threads", UINT2NUM(AB_GET(process->threads)));
+  areas_put(hash, "threads_most", UINT2NUM(AB_GET(process->threads_most)));
+  areas_put(hash, "offloads", UINT2NUM(AB_GET(process->offloads)));
+  areas_put(hash, "stall_after", ab__seconds(AB_GET(process->stall_after)));
   uint32_t places = AB_GET(process->places), queue = AB_GET(process->queue_most);
-  put(hash, "places", places ? UINT2NUM(places) : Qnil);
-  put(hash, "queue_most", places && queue != UINT32_MAX ? UINT2NUM(queue) : Qnil);
+  areas_put(hash, "places", places ? UINT2NUM(places) : Qnil);
+  areas_put(hash, "queue_most", places && queue != UINT32_MAX ? UINT2NUM(queue) : Qnil);
   return hash;
 }
 

@@ -31,7 +31,7 @@ static void set_length(line *line) {
 }
 
 /* As much again as there is, at least. */
-static void make_room(line *line, size_t size) {
+static void json_make_room(line *line, size_t size) {
   if ((size_t)(line->end - line->at) >= size) return;
   set_length(line);
   if (size > LONG_MAX / 4) rb_raise(rb_eArgError, "a text is too long");
@@ -39,16 +39,16 @@ static void make_room(line *line, size_t size) {
   set_place(line);
 }
 
-static void put(line *line, const char *bytes, size_t len) {
-  make_room(line, len);
+static void json_put(line *line, const char *bytes, size_t len) {
+  json_make_room(line, len);
   memcpy(line->at, bytes, len);
   line->at += len;
 }
 
-#define PUT(line, literal) put(line, literal, sizeof(literal) - 1)
+#define JSON_PUT(line, literal) json_put(line, literal, sizeof(literal) - 1)
 
 static void put_all(line *line, VALUE string) {
-  put(line, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+  json_put(line, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
   RB_GC_GUARD(string);
 }
 
@@ -69,7 +69,7 @@ static void put_string(line *line, VALUE string) {
   ab_view text = {RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
   ab_view stand_in = {RSTRING_PTR(line->stand_in), (size_t)RSTRING_LEN(line->stand_in)};
   if (!ab_json_text_room(text.len, &room)) rb_raise(rb_eArgError, "a text is too long");
-  make_room(line, room);
+  json_make_room(line, room);
   line->at = ab_json_text(line->at, text, stand_in);
   RB_GC_GUARD(string);
 }
@@ -83,7 +83,7 @@ static void put_text_of(line *line, VALUE value) {
 static void put_integer(line *line, VALUE value) {
   long number = FIXNUM_P(value) ? FIX2LONG(value) : -1;
   if (number < 0) return put_all(line, rb_obj_as_string(value));
-  make_room(line, AB_JSON_NUMBER_MAX);
+  json_make_room(line, AB_JSON_NUMBER_MAX);
   line->at = ab_json_count(line->at, (uint64_t)number);
 }
 
@@ -91,13 +91,13 @@ static void put_integer(line *line, VALUE value) {
 static void put_float(line *line, VALUE value) {
   double number = RFLOAT_VALUE(value);
   uint64_t billionths;
-  if (!isfinite(number)) return PUT(line, "null");
+  if (!isfinite(number)) return JSON_PUT(line, "null");
   if (!ab_json_billionths(number, &billionths)) {
     if (line->rounds) value = rb_funcall(value, rb_intern("round"), 1, INT2FIX(6));
     return put_all(line, rb_obj_as_string(value));
   }
   if (line->rounds) billionths = (billionths + 500) / 1000 * 1000;
-  make_room(line, AB_JSON_NUMBER_MAX);
+  json_make_room(line, AB_JSON_NUMBER_MAX);
   line->at = ab_json_fraction(line->at, billionths);
 }
 
@@ -109,27 +109,27 @@ static void put_time(line *line, VALUE time) {
 static void put_value(line *line, VALUE value);
 
 static void put_array(line *line, VALUE array) {
-  PUT(line, "[");
+  JSON_PUT(line, "[");
   for (long i = 0; i < RARRAY_LEN(array); i++) {
-    if (i > 0) PUT(line, ",");
+    if (i > 0) JSON_PUT(line, ",");
     put_value(line, RARRAY_AREF(array, i));
   }
-  PUT(line, "]");
+  JSON_PUT(line, "]");
 }
 
 static int put_pair(VALUE key, VALUE value, VALUE arg) {
   line *line = (struct line *)arg;
-  if (line->at[-1] != '{') PUT(line, ",");
+  if (line->at[-1] != '{') JSON_PUT(line, ",");
   put_text_of(line, key);
-  PUT(line, ":");
+  JSON_PUT(line, ":");
   put_value(line, value);
   return ST_CONTINUE;
 }
 
 static void put_hash(line *line, VALUE hash) {
-  PUT(line, "{");
+  JSON_PUT(line, "{");
   rb_hash_foreach(hash, put_pair, (VALUE)line);
-  PUT(line, "}");
+  JSON_PUT(line, "}");
 }
 
 static void put_list(line *line, VALUE value) {
@@ -144,11 +144,11 @@ static void put_list(line *line, VALUE value) {
 static void put_value(line *line, VALUE value) {
   switch (rb_type(value)) {
   case T_NIL:
-    return PUT(line, "null");
+    return JSON_PUT(line, "null");
   case T_TRUE:
-    return PUT(line, "true");
+    return JSON_PUT(line, "true");
   case T_FALSE:
-    return PUT(line, "false");
+    return JSON_PUT(line, "false");
   case T_FIXNUM:
   case T_BIGNUM:
     return put_integer(line, value);

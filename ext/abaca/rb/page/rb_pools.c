@@ -140,24 +140,24 @@ static VALUE pools_end(VALUE self) {
 
 /* --- reading --- */
 
-static void put(VALUE hash, const char *name, VALUE value) {
+static void pools_put(VALUE hash, const char *name, VALUE value) {
   rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
 }
 
-static VALUE pool_of(const ab_page_pool *pool) {
+static VALUE pools_pool_of(const ab_page_pool *pool) {
   char name[AB_PAGE_POOL_NAME];
   ab_cells waits = {.sum = 0};
   ab_cells_join(&waits, &pool->waits);
   uint32_t most = AB_GET(pool->most), len = ab_page_pool_name(pool, name);
   VALUE hash = rb_hash_new();
-  put(hash, "pool", rb_utf8_str_new(name, len));
-  put(hash, "size", most ? UINT2NUM(most) : Qnil);
-  put(hash, "busy", UINT2NUM(AB_GET(pool->used)));
-  put(hash, "idle", UINT2NUM(AB_GET(pool->idle)));
-  put(hash, "waiting", UINT2NUM(AB_GET(pool->pending)));
-  put(hash, "timeouts", ULL2NUM(AB_GET(pool->timeouts)));
-  put(hash, "checkouts", ULL2NUM(ab_cells_count(&waits)));
-  put(hash, "time", ab__seconds(waits.sum));
+  pools_put(hash, "pool", rb_utf8_str_new(name, len));
+  pools_put(hash, "size", most ? UINT2NUM(most) : Qnil);
+  pools_put(hash, "busy", UINT2NUM(AB_GET(pool->used)));
+  pools_put(hash, "idle", UINT2NUM(AB_GET(pool->idle)));
+  pools_put(hash, "waiting", UINT2NUM(AB_GET(pool->pending)));
+  pools_put(hash, "timeouts", ULL2NUM(AB_GET(pool->timeouts)));
+  pools_put(hash, "checkouts", ULL2NUM(ab_cells_count(&waits)));
+  pools_put(hash, "time", ab__seconds(waits.sum));
   return hash;
 }
 
@@ -166,7 +166,7 @@ static VALUE slot_pools(VALUE self) {
   ab_page_parts parts = ab__slot_parts(self);
   uint32_t used = ab_page_pools_used(&parts.slot->app.pools, parts.pool_count);
   VALUE list = rb_ary_new();
-  for (uint32_t i = 0; i < used; i++) rb_ary_push(list, pool_of(&parts.pools[i]));
+  for (uint32_t i = 0; i < used; i++) rb_ary_push(list, pools_pool_of(&parts.pools[i]));
   RB_GC_GUARD(self);
   return list;
 }

@@ -46,7 +46,7 @@ static size_t find(ab_row_found *found, size_t room, uint32_t *claims, ab_page *
 /* --- the text --- */
 
 /* As much again as there is, at least. */
-static char *make_room(VALUE text) {
+static char *lines_make_room(VALUE text) {
   long len = RSTRING_LEN(text);
   if ((long)rb_str_capacity(text) - len < AB_ROW_JSON_MAX)
     rb_str_modify_expand(text, len + AB_ROW_JSON_MAX);
@@ -64,7 +64,7 @@ static void write_one(look *look, const ab_row_found *found, uint32_t claims) {
   beside.worker = found->slot % look->numbers;
   beside.route = ab_page_route_of(&parts, row.route, name);
   rb_str_cat(look->text, ",", look->written > 0 ? 1 : 0);
-  char *at = make_room(look->text);
+  char *at = lines_make_room(look->text);
   at = look->brief ? ab_row_json_short(at, &row, &beside) : ab_row_json(at, &row, &beside);
   rb_str_set_len(look->text, at - RSTRING_PTR(look->text));
   look->written++;

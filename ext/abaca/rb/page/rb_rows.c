@@ -30,7 +30,7 @@ static void view_init(view *view, VALUE slot, bool waits) {
 
 /* --- one row --- */
 
-static VALUE route_of(view *view, uint32_t number) {
+static VALUE rows_route_of(view *view, uint32_t number) {
   if (number >= view->parts.route_count || number >= AB_PAGE_ROUTES) return Qnil;
   if (!view->routes[number]) view->routes[number] = ab__route_name(&view->parts, number);
   return view->routes[number];
@@ -92,29 +92,29 @@ typedef struct members {
 } members;
 
 /* A literal name is looked up once. */
-#define PUT(members, name, value)                                                                  \
+#define ROWS_PUT(members, name, value)                                                             \
   do {                                                                                             \
     (members)->pairs[(members)->count++] = ID2SYM(rb_intern(name));                                \
     (members)->pairs[(members)->count++] = (value);                                                \
   } while (0)
 
 static void put_row(members *to, view *view, const ab_row *row) {
-  PUT(to, "id", ULL2NUM(row->id));
-  PUT(to, "age", ab__seconds(row->since > row->began ? row->since - row->began : 0));
-  PUT(to, "state", view->states.of[row->state]);
-  PUT(to, "mode", view->modes[row->mode]);
-  PUT(to, "phase", view->phases[row->phase]);
-  PUT(to, "method", view->methods[row->method]);
-  PUT(to, "path", rb_str_new(row->path, row->path_len));
-  PUT(to, "route", route_of(view, row->route));
-  PUT(to, "peer", ab__addr_text(&row->peer));
-  PUT(to, "status", count_or_nil(row->status));
-  PUT(to, "place", UINT2NUM(row->place));
-  PUT(to, "children", UINT2NUM(row->children));
-  PUT(to, "sums", sums_of(view, row));
-  PUT(to, "trace", trace_of(row));
-  if (row->cpu) PUT(to, "cpu", DBL2NUM(row->cpu / 1e6));
-  if (view->waits) PUT(to, "waits", waits_of(view, row));
+  ROWS_PUT(to, "id", ULL2NUM(row->id));
+  ROWS_PUT(to, "age", ab__seconds(row->since > row->began ? row->since - row->began : 0));
+  ROWS_PUT(to, "state", view->states.of[row->state]);
+  ROWS_PUT(to, "mode", view->modes[row->mode]);
+  ROWS_PUT(to, "phase", view->phases[row->phase]);
+  ROWS_PUT(to, "method", view->methods[row->method]);
+  ROWS_PUT(to, "path", rb_str_new(row->path, row->path_len));
+  ROWS_PUT(to, "route", rows_route_of(view, row->route));
+  ROWS_PUT(to, "peer", ab__addr_text(&row->peer));
+  ROWS_PUT(to, "status", count_or_nil(row->status));
+  ROWS_PUT(to, "place", UINT2NUM(row->place));
+  ROWS_PUT(to, "children", UINT2NUM(row->children));
+  ROWS_PUT(to, "sums", sums_of(view, row));
+  ROWS_PUT(to, "trace", trace_of(row));
+  if (row->cpu) ROWS_PUT(to, "cpu", DBL2NUM(row->cpu / 1e6));
+  if (view->waits) ROWS_PUT(to, "waits", waits_of(view, row));
 }
 
 static VALUE to_hash(const members *members) {
@@ -127,8 +127,8 @@ static VALUE to_hash(const members *members) {
 static VALUE request_of(view *view, ab_row *row) {
   ab_nsec here = view->now > row->since ? view->now - row->since : 0;
   members members = {.count = 0};
-  PUT(&members, "since", ab__seconds(here));
-  PUT(&members, "waits_for", place_of(view, &row->waits_for));
+  ROWS_PUT(&members, "since", ab__seconds(here));
+  ROWS_PUT(&members, "waits_for", place_of(view, &row->waits_for));
   row->sums[row->state] += here;
   row->since += here;
   put_row(&members, view, row);
@@ -249,10 +249,10 @@ static VALUE reasons_of(const ab_row *row) {
 
 static VALUE kept_of(view *view, const ab_row *row, ab_nsec offset) {
   members members = {.count = 0};
-  PUT(&members, "number", ULL2NUM(row->number));
-  PUT(&members, "ended_at", ab__time(row->since, offset));
-  PUT(&members, "reasons", reasons_of(row));
-  PUT(&members, "end", ID2SYM(rb_intern(ab_row_end_name((enum ab_row_end)row->end))));
+  ROWS_PUT(&members, "number", ULL2NUM(row->number));
+  ROWS_PUT(&members, "ended_at", ab__time(row->since, offset));
+  ROWS_PUT(&members, "reasons", reasons_of(row));
+  ROWS_PUT(&members, "end", ID2SYM(rb_intern(ab_row_end_name((enum ab_row_end)row->end))));
   put_row(&members, view, row);
   return to_hash(&members);
 }

@@ -61,14 +61,14 @@ static ab_page *open_page(VALUE self) {
   return ab__slot_page(self);
 }
 
-static ab_page_view look(VALUE self) {
+static ab_page_view slot_view(VALUE self) {
   return ab_page_look(slot_of(self));
 }
 
 NORETURN(static void refuse(VALUE self, const char *what));
 
 static void refuse(VALUE self, const char *what) {
-  ab_page_view view = look(self);
+  ab_page_view view = slot_view(self);
   VALUE error = rb_path2class("Abaca::Error");
   if (!view.pid) rb_raise(error, "slot %u is empty: %s", own_of(self)->index, what);
   rb_raise(error, "slot %u belongs to process %d: %s", own_of(self)->index, (int)view.pid, what);
@@ -91,7 +91,7 @@ static enum ab_page_state state_of(VALUE name) {
 
 /* call-seq: state -> Symbol */
 static VALUE slot_state(VALUE self) {
-  return ID2SYM(rb_intern(states[look(self).state]));
+  return ID2SYM(rb_intern(states[slot_view(self).state]));
 }
 
 /* call-seq: state = Symbol */
@@ -158,24 +158,24 @@ static VALUE slot_index(VALUE self) {
 
 /* call-seq: pid -> Integer or nil */
 static VALUE slot_pid(VALUE self) {
-  pid_t pid = look(self).pid;
+  pid_t pid = slot_view(self).pid;
   return pid ? INT2NUM(pid) : Qnil;
 }
 
 /* call-seq: claims -> Integer */
 static VALUE slot_claims(VALUE self) {
-  return UINT2NUM(look(self).claims);
+  return UINT2NUM(slot_view(self).claims);
 }
 
 /* call-seq: phase -> Integer or nil */
 static VALUE slot_phase(VALUE self) {
-  ab_page_view view = look(self);
+  ab_page_view view = slot_view(self);
   return view.pid ? UINT2NUM(view.phase) : Qnil;
 }
 
 /* call-seq: started_at -> Time or nil */
 static VALUE slot_started_at(VALUE self) {
-  ab_page_view view = look(self);
+  ab_page_view view = slot_view(self);
   if (!view.pid) return Qnil;
   return rb_time_nano_new((time_t)(view.started_at / AB_NSEC_PER_SEC),
                           (long)(view.started_at % AB_NSEC_PER_SEC));
@@ -190,17 +190,17 @@ static VALUE age_of(ab_nsec moment) {
 
 /* call-seq: beat_age -> Float or nil */
 static VALUE slot_beat_age(VALUE self) {
-  return age_of(look(self).beat);
+  return age_of(slot_view(self).beat);
 }
 
 /* call-seq: turn_age -> Float or nil */
 static VALUE slot_turn_age(VALUE self) {
-  return age_of(look(self).turned);
+  return age_of(slot_view(self).turned);
 }
 
 /* call-seq: figures -> Hash */
 static VALUE slot_figures(VALUE self) {
-  ab_page_view view = look(self);
+  ab_page_view view = slot_view(self);
   VALUE hash = rb_hash_new();
   ab_put_figures(hash, &view.figures);
   return hash;

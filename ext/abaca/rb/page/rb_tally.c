@@ -48,24 +48,24 @@ static VALUE tally_new(VALUE klass, VALUE page, VALUE routes) {
   return self;
 }
 
-static void put(VALUE hash, const char *name, VALUE value) {
+static void tally_put(VALUE hash, const char *name, VALUE value) {
   rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
 }
 
 static VALUE totals_of(const ab_tally_totals *totals) {
   VALUE hash = rb_hash_new();
-  put(hash, "ended", ULL2NUM(totals->ended));
-  put(hash, "failed", ULL2NUM(totals->failed));
-  put(hash, "sums", ab__state_sums(totals->sums));
-  put(hash, "stalls", ULL2NUM(totals->stalls));
-  put(hash, "stall_time", ab__seconds(totals->stall_time));
-  put(hash, "rows_missed", ULL2NUM(totals->missed));
-  put(hash, "routes_dropped", ULL2NUM(totals->routes_dropped));
-  put(hash, "series_dropped", ULL2NUM(totals->series_dropped));
-  put(hash, "pools_dropped", ULL2NUM(totals->pools_dropped));
-  put(hash, "gc_time", ab__seconds(totals->gc_time));
-  put(hash, "gc_minor", ULL2NUM(totals->gc_minor));
-  put(hash, "gc_major", ULL2NUM(totals->gc_major));
+  tally_put(hash, "ended", ULL2NUM(totals->ended));
+  tally_put(hash, "failed", ULL2NUM(totals->failed));
+  tally_put(hash, "sums", ab__state_sums(totals->sums));
+  tally_put(hash, "stalls", ULL2NUM(totals->stalls));
+  tally_put(hash, "stall_time", ab__seconds(totals->stall_time));
+  tally_put(hash, "rows_missed", ULL2NUM(totals->missed));
+  tally_put(hash, "routes_dropped", ULL2NUM(totals->routes_dropped));
+  tally_put(hash, "series_dropped", ULL2NUM(totals->series_dropped));
+  tally_put(hash, "pools_dropped", ULL2NUM(totals->pools_dropped));
+  tally_put(hash, "gc_time", ab__seconds(totals->gc_time));
+  tally_put(hash, "gc_minor", ULL2NUM(totals->gc_minor));
+  tally_put(hash, "gc_major", ULL2NUM(totals->gc_major));
   return hash;
 }
 
@@ -75,22 +75,22 @@ static VALUE name_of(const ab_tally *tally, uint32_t number) {
   return rb_utf8_str_new(route->name, route->name_len);
 }
 
-static VALUE route_of(const ab_tally *tally, uint32_t number) {
+static VALUE tally_route_of(const ab_tally *tally, uint32_t number) {
   const ab_tally_route *route = &tally->routes[number];
   VALUE hash = rb_hash_new();
-  put(hash, "route", name_of(tally, number));
-  put(hash, "requests", ULL2NUM(route->requests));
-  put(hash, "errors", ULL2NUM(route->errors));
-  put(hash, "stalls", ULL2NUM(route->stalls));
-  put(hash, "stall_time", ab__seconds(route->stall_time));
-  put(hash, "sums", ab__state_sums(route->sums));
+  tally_put(hash, "route", name_of(tally, number));
+  tally_put(hash, "requests", ULL2NUM(route->requests));
+  tally_put(hash, "errors", ULL2NUM(route->errors));
+  tally_put(hash, "stalls", ULL2NUM(route->stalls));
+  tally_put(hash, "stall_time", ab__seconds(route->stall_time));
+  tally_put(hash, "sums", ab__state_sums(route->sums));
   return hash;
 }
 
 static VALUE routes_of(const ab_tally *tally) {
   VALUE list = rb_ary_new();
-  for (uint32_t i = 0; i < tally->names; i++) rb_ary_push(list, route_of(tally, i));
-  if (tally->routes[tally->most].requests) rb_ary_push(list, route_of(tally, tally->most));
+  for (uint32_t i = 0; i < tally->names; i++) rb_ary_push(list, tally_route_of(tally, i));
+  if (tally->routes[tally->most].requests) rb_ary_push(list, tally_route_of(tally, tally->most));
   return list;
 }
 
@@ -132,11 +132,11 @@ static void push_series(VALUE list, VALUE kind, VALUE method, VALUE route, VALUE
   rb_ary_push(list, rb_ary_new_from_values(AB_ARRAY_LEN(values), values));
 }
 
-static VALUE kind_of(unsigned kind) {
+static VALUE tally_kind_of(unsigned kind) {
   return ID2SYM(rb_intern(ab_series_kind_name((enum ab_series_kind)kind)));
 }
 
-static VALUE series_of(const ab_tally *tally, ab_nsec offset) {
+static VALUE tally_series_of(const ab_tally *tally, ab_nsec offset) {
   VALUE list = rb_ary_new_capa(tally->series_count), names = rb_ary_new(), methods = rb_ary_new();
   for (uint32_t i = 0; i < tally->names; i++) rb_ary_push(names, name_of(tally, i));
   rb_ary_store(names, tally->most, name_of(tally, tally->most));
@@ -146,32 +146,33 @@ static VALUE series_of(const ab_tally *tally, ab_nsec offset) {
     ab_series_key key = tally->series[i].key;
     VALUE route = key.route <= tally->most ? rb_ary_entry(names, key.route) : Qnil;
     VALUE method = key.kind == AB_SERIES_REQUEST ? rb_ary_entry(methods, key.method) : Qnil;
-    push_series(list, kind_of(key.kind), method, route, key.status ? UINT2NUM(key.status) : Qnil,
-                &tally->series[i], offset);
+    push_series(list, tally_kind_of(key.kind), method, route,
+                key.status ? UINT2NUM(key.status) : Qnil, &tally->series[i], offset);
   }
   return list;
 }
 
-static VALUE pool_of(const ab_tally_pool *pool) {
+static VALUE tally_pool_of(const ab_tally_pool *pool) {
   ab_cells_view view = ab_cells_view_of(&pool->waits);
   uint64_t below = 0;
   VALUE counts = rb_ary_new_capa(AB_CELLS_PLAIN), hash = rb_hash_new();
   for (unsigned i = 0; i < AB_CELLS_PLAIN; i++)
     rb_ary_push(counts, ULL2NUM(below += view.plain[i]));
-  put(hash, "pool", rb_utf8_str_new(pool->name, pool->name_len));
-  put(hash, "size", ULL2NUM(pool->most));
-  put(hash, "busy", ULL2NUM(pool->used));
-  put(hash, "idle", ULL2NUM(pool->idle));
-  put(hash, "waiting", ULL2NUM(pool->pending));
-  put(hash, "timeouts", ULL2NUM(pool->timeouts));
-  put(hash, "time", ab__seconds(pool->waits.sum));
-  put(hash, "counts", counts);
+  tally_put(hash, "pool", rb_utf8_str_new(pool->name, pool->name_len));
+  tally_put(hash, "size", ULL2NUM(pool->most));
+  tally_put(hash, "busy", ULL2NUM(pool->used));
+  tally_put(hash, "idle", ULL2NUM(pool->idle));
+  tally_put(hash, "waiting", ULL2NUM(pool->pending));
+  tally_put(hash, "timeouts", ULL2NUM(pool->timeouts));
+  tally_put(hash, "time", ab__seconds(pool->waits.sum));
+  tally_put(hash, "counts", counts);
   return hash;
 }
 
 static VALUE pools_of(const ab_tally *tally) {
   VALUE list = rb_ary_new();
-  for (uint32_t i = 0; i < tally->pool_count; i++) rb_ary_push(list, pool_of(&tally->pools[i]));
+  for (uint32_t i = 0; i < tally->pool_count; i++)
+    rb_ary_push(list, tally_pool_of(&tally->pools[i]));
   return list;
 }
 
@@ -207,16 +208,16 @@ static VALUE tally_take(VALUE self) {
   rb_tally *own = rb_check_typeddata(self, &tally_type);
   if (ab_tally_take(&own->tally, ab__page_of(own->page)) != AB_OK) rb_memerror();
   VALUE hash = rb_hash_new();
-  put(hash, "totals", totals_of(&own->tally.totals));
-  put(hash, "routes", routes_of(&own->tally));
-  put(hash, "routeless", ab__state_sums(own->tally.routeless));
-  put(hash, "pools", pools_of(&own->tally));
+  tally_put(hash, "totals", totals_of(&own->tally.totals));
+  tally_put(hash, "routes", routes_of(&own->tally));
+  tally_put(hash, "routeless", ab__state_sums(own->tally.routeless));
+  tally_put(hash, "pools", pools_of(&own->tally));
   ab_page *page = ab__page_of(own->page);
   ab_figures sums = ab_page_sums(page);
-  put(hash, "faults", faults_of(&sums));
-  put(hash, "methods", methods_of(page));
+  tally_put(hash, "faults", faults_of(&sums));
+  tally_put(hash, "methods", methods_of(page));
   const ab_page_head *head = ab_page_head_of(ab__page_of(own->page));
-  put(hash, "series", series_of(&own->tally, head->made_at_unix - head->made_at));
+  tally_put(hash, "series", tally_series_of(&own->tally, head->made_at_unix - head->made_at));
   RB_GC_GUARD(self);
   return hash;
 }

@@ -3,7 +3,7 @@
 #include "page/sums.h"
 #include "rb/page/rb_page_parts.h"
 
-static void put(VALUE hash, const char *name, VALUE value) {
+static void times_put(VALUE hash, const char *name, VALUE value) {
   rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
 }
 
@@ -15,18 +15,18 @@ static void put_buckets(VALUE hash, const ab_cells_view *view) {
     if (view->fine[i])
       rb_hash_aset(buckets, INT2FIX((int)i + AB_CELLS_FINE_FIRST), ULL2NUM(view->fine[i]));
   }
-  put(hash, "buckets", buckets);
-  put(hash, "least", ULL2NUM(view->least));
-  put(hash, "most", ULL2NUM(view->most));
+  times_put(hash, "buckets", buckets);
+  times_put(hash, "least", ULL2NUM(view->least));
+  times_put(hash, "most", ULL2NUM(view->most));
 }
 
 static void put_cells(VALUE hash, const ab_cells *cells, bool fine) {
   ab_cells_view view = ab_cells_view_of(cells);
   VALUE counts = rb_ary_new_capa(AB_CELLS_PLAIN);
   for (unsigned i = 0; i < AB_CELLS_PLAIN; i++) rb_ary_push(counts, ULL2NUM(view.plain[i]));
-  put(hash, "count", ULL2NUM(view.count));
-  put(hash, "sum", ab__seconds(cells->sum));
-  put(hash, "counts", counts);
+  times_put(hash, "count", ULL2NUM(view.count));
+  times_put(hash, "sum", ab__seconds(cells->sum));
+  times_put(hash, "counts", counts);
   if (fine) put_buckets(hash, &view);
 }
 
@@ -36,12 +36,12 @@ static VALUE method_of(ab_series_key key) {
   return rb_usascii_str_new_cstr(ab_row_method_name(key.method));
 }
 
-static VALUE series_of(ab_series_key key, VALUE route, const ab_cells *cells, bool fine) {
+static VALUE times_series_of(ab_series_key key, VALUE route, const ab_cells *cells, bool fine) {
   VALUE hash = rb_hash_new();
-  put(hash, "kind", ID2SYM(rb_intern(ab_series_kind_name(key.kind))));
-  put(hash, "route", route);
-  put(hash, "method", method_of(key));
-  put(hash, "status", key.status ? UINT2NUM(key.status) : Qnil);
+  times_put(hash, "kind", ID2SYM(rb_intern(ab_series_kind_name(key.kind))));
+  times_put(hash, "route", route);
+  times_put(hash, "method", method_of(key));
+  times_put(hash, "status", key.status ? UINT2NUM(key.status) : Qnil);
   put_cells(hash, cells, fine);
   return hash;
 }
@@ -68,8 +68,8 @@ static VALUE sum_up(VALUE arg) {
   VALUE list = rb_ary_new_capa(self->sums.count);
   for (uint32_t i = 0; i < self->sums.count; i++) {
     const ab_series *one = &self->sums.series[i];
-    rb_ary_push(
-        list, series_of(one->key, route_in(&self->sums, one->key.route), &one->cells, self->fine));
+    rb_ary_push(list, times_series_of(one->key, route_in(&self->sums, one->key.route), &one->cells,
+                                      self->fine));
   }
   return list;
 }
@@ -109,9 +109,9 @@ static VALUE page_times(VALUE self, VALUE buckets) {
 
 static VALUE record_of(const ab_history_record *record, ab_nsec at, ab_nsec offset) {
   VALUE hash = rb_hash_new();
-  put(hash, "tick", UINT2NUM(record->tick));
-  put(hash, "at", ab__time(at, offset));
-#define PUT_VALUE(name) put(hash, #name, UINT2NUM(record->values.name));
+  times_put(hash, "tick", UINT2NUM(record->tick));
+  times_put(hash, "at", ab__time(at, offset));
+#define PUT_VALUE(name) times_put(hash, #name, UINT2NUM(record->values.name));
   AB_HISTORY(PUT_VALUE, PUT_VALUE, PUT_VALUE)
 #undef PUT_VALUE
   return hash;

@@ -153,7 +153,7 @@ void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
 }
 
 /* The size class of object `number`, spread evenly: an interrupted step has the right mix. */
-static size_t size_of(const ab_gc_pace *pace, size_t number) {
+static size_t pace_size_of(const ab_gc_pace *pace, size_t number) {
 #if RUBY_API_VERSION_CODE >= 30200
   size_t place = number * 159 % AB_GC_PACE_MIX;
   for (size_t i = 0; i < AB_GC_PACE_SIZES; i++) {
@@ -167,7 +167,7 @@ static size_t size_of(const ab_gc_pace *pace, size_t number) {
 }
 
 static void allocate(ab_gc_pace *pace) {
-  size_t size = size_of(pace, (size_t)RARRAY_LEN(pace->held));
+  size_t size = pace_size_of(pace, (size_t)RARRAY_LEN(pace->held));
   long length = sizes[size].length;
   VALUE object = length ? rb_str_new(NULL, length) : rb_obj_alloc(rb_cObject);
   rb_ary_push(pace->held, object);
@@ -183,7 +183,7 @@ void ab_gc_collect_in_slices(void) {
   rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &options, RB_PASS_KEYWORDS);
 }
 
-static void finish(ab_gc_pace *pace) {
+static void pace_finish(ab_gc_pace *pace) {
   rb_ary_clear(pace->held);
   pace->held = Qnil;
   pace->pegs = pace->next_pegs;
@@ -196,7 +196,7 @@ static VALUE fill(VALUE arg) {
   do {
     for (int i = 0; i < SLICE_CHECK; i++) allocate(pace);
     if ((size_t)RARRAY_LEN(pace->held) >= pace->wanted) {
-      finish(pace);
+      pace_finish(pace);
       return Qfalse;
     }
   } while (ab_clock_monotonic() < end);

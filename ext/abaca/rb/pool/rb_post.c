@@ -50,7 +50,7 @@ void ab__post_lost(ab_pool *pool, ab_loop *loop, VALUE exception) {
 
 /* ---- starting ---- */
 
-static bool start(ab_pool *pool, ab_loop *loop, VALUE job) {
+static bool post_start(ab_pool *pool, ab_loop *loop, VALUE job) {
   VALUE storage = ab__scrub_storage(pool->words);
   ab_worker *w = ab__pool_take(pool);
   if (!w) return false;
@@ -66,7 +66,7 @@ static VALUE pool_post(VALUE self, VALUE job) {
   if (!RTEST(rb_obj_is_proc(job)) && !rb_respond_to(job, rb_intern("call")))
     rb_raise(rb_eTypeError, "post: %" PRIsVALUE " has no call", rb_obj_class(job));
   ab_loop *loop = ab__pool_loop(pool);
-  if (ab__ticket_waits(pool) || !start(pool, loop, job)) ab__ticket_post(pool, job);
+  if (ab__ticket_waits(pool) || !post_start(pool, loop, job)) ab__ticket_post(pool, job);
   RB_GC_GUARD(self);
   RB_GC_GUARD(job);
   return Qnil;

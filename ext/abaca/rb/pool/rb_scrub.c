@@ -12,7 +12,7 @@ static VALUE part_of(VALUE baseline, int part) {
   return NIL_P(baseline) ? Qnil : RARRAY_AREF(baseline, part);
 }
 
-static long size_of(VALUE hash) {
+static long scrub_size_of(VALUE hash) {
   return NIL_P(hash) ? 0 : (long)RHASH_SIZE(hash);
 }
 
@@ -95,7 +95,7 @@ static bool scrub_variables(VALUE fiber, VALUE kept, VALUE job) {
   if (AB_LIKELY(rb_ivar_count(fiber) == 0 && NIL_P(kept))) return true;
   scrub_part("variable", rb_obj_instance_variables(fiber), kept, job, set_variable, fiber);
   /* The count may still include removed ones (Ruby 3.3). */
-  return RARRAY_LEN(rb_obj_instance_variables(fiber)) == size_of(kept);
+  return RARRAY_LEN(rb_obj_instance_variables(fiber)) == scrub_size_of(kept);
 }
 
 /* --- storage --- */
@@ -112,18 +112,18 @@ static int set_stored(VALUE key, VALUE value, VALUE klass) {
 
 static bool scrub_storage(VALUE fiber, VALUE kept, VALUE job) {
   VALUE storage = storage_of(fiber);
-  if (size_of(storage) == 0 && NIL_P(kept)) return true;
+  if (scrub_size_of(storage) == 0 && NIL_P(kept)) return true;
   VALUE keys = NIL_P(storage) ? rb_ary_new() : rb_funcall(storage, rb_intern("keys"), 0);
   scrub_part("storage", keys, kept, job, set_stored, rb_path2class("Fiber"));
   /* A key that stays (Ruby 3.2 keeps them with nil) is not clean enough. */
-  return size_of(storage_of(fiber)) == size_of(kept);
+  return scrub_size_of(storage_of(fiber)) == scrub_size_of(kept);
 }
 #endif
 
 /* --- both ways --- */
 
 static VALUE nil_if_empty(VALUE hash) {
-  return size_of(hash) == 0 ? Qnil : hash;
+  return scrub_size_of(hash) == 0 ? Qnil : hash;
 }
 
 VALUE ab__scrub_baseline(VALUE fiber) {

@@ -123,7 +123,7 @@ static void wake_waits(ticket_more *more) {
 }
 
 /* `matter`: what the block returned or raised. */
-static void finish(VALUE self, ab_ticket *t, enum ticket_state state, VALUE matter) {
+static void ticket_finish(VALUE self, ab_ticket *t, enum ticket_state state, VALUE matter) {
   ab_worker *w = t->worker;
   t->worker = NULL;
   t->state = (uint8_t)state;
@@ -159,7 +159,7 @@ static void run_ticket(void *arg) {
   ab__scrub_inherit(t->storage, w->pool->fiber_class);
   VALUE value = ab__job_call(w->block);
   w->posted = false;
-  finish(self, t, TICKET_DONE, value);
+  ticket_finish(self, t, TICKET_DONE, value);
 }
 
 /* What the block raises goes to the ticket, and to the pool, which reports or forwards it. */
@@ -168,13 +168,13 @@ bool ab__ticket_failed(ab_worker *w) {
   ab_ticket *t = ticket_of(self);
   if (t->worker != w) return false; /* the block has ended: this was the scrubbing */
   if (!rb_obj_is_kind_of(exception, rb_eException)) {
-    finish(self, t, TICKET_KILLED, Qnil);
+    ticket_finish(self, t, TICKET_KILLED, Qnil);
   } else if (t->more && exception == t->more->cancelled) {
-    finish(self, t, TICKET_CANCELLED, Qnil);
+    ticket_finish(self, t, TICKET_CANCELLED, Qnil);
     rb_set_errinfo(Qnil);
     return true;
   } else {
-    finish(self, t, TICKET_FAILED, exception);
+    ticket_finish(self, t, TICKET_FAILED, exception);
   }
   return false;
 }
@@ -197,7 +197,7 @@ void ab__ticket_next(ab_pool *pool, ab_worker *w) {
 /* ---- starting ---- */
 
 /* Runs the ticket's job until it first waits, from any fiber. False: no fiber for it. */
-static bool start(ab_pool *pool, ab_loop *loop, VALUE ticket) {
+static bool ticket_start(ab_pool *pool, ab_loop *loop, VALUE ticket) {
   ab_worker *w = ab__pool_take(pool);
   if (!w) return false;
   bind_worker(ticket, ticket_of(ticket), w);
@@ -219,7 +219,7 @@ static VALUE no_stack(void) {
 static void fail_without_fiber(ab_pool *pool, ab_loop *loop, VALUE ticket) {
   ab_ticket *t = ticket_of(ticket);
   VALUE exception = no_stack();
-  finish(ticket, t, TICKET_FAILED, exception);
+  ticket_finish(ticket, t, TICKET_FAILED, exception);
   if (t->posted) ab__post_lost(pool, loop, exception);
 }
 
@@ -235,7 +235,7 @@ void ab__tickets_start(ab_pool *pool, ab_loop *loop) {
     ticket_more *more = first_queued(pool);
     volatile VALUE self = more->self;
     unqueue(pool, more);
-    if (!start(pool, loop, self)) {
+    if (!ticket_start(pool, loop, self)) {
       /* With a live fiber it is next when that one has ended its job; without one it never is. */
       if (pool->live == 0) {
         fail_without_fiber(pool, loop, self);
@@ -292,7 +292,7 @@ static VALUE pool_run(VALUE self) {
   VALUE block = rb_block_proc();
   bool wait = ab__ticket_waits(pool);
   VALUE ticket = ticket_new(pool, block);
-  if (wait || !start(pool, loop, ticket)) wait_for_fiber(pool, ticket);
+  if (wait || !ticket_start(pool, loop, ticket)) wait_for_fiber(pool, ticket);
   RB_GC_GUARD(self);
   return ticket;
 }
@@ -400,7 +400,7 @@ static bool deliver(VALUE self, VALUE exception, bool replace) {
   if (t->state == TICKET_WAITING) {
     bool cancel = t->more && exception == t->more->cancelled;
     if (t->more) unqueue(ab_pool_of(t->pool), t->more);
-    finish(self, t, cancel ? TICKET_CANCELLED : TICKET_FAILED, cancel ? Qnil : exception);
+    ticket_finish(self, t, cancel ? TICKET_CANCELLED : TICKET_FAILED, cancel ? Qnil : exception);
     return true;
   }
   if (is_current(t)) rb_exc_raise(exception);

@@ -37,7 +37,7 @@ static void put_away(ab_rack *rack, ab_call *call) {
 }
 #endif
 
-static ab_call *make(void) {
+static ab_call *memory_make(void) {
   ab_call *call = aligned_alloc(AB_CALL_ALIGNMENT, sizeof(*call));
   if (!call) return NULL;
   call->generation = 0;
@@ -53,7 +53,7 @@ static void destroy(ab_rack *rack, ab_call *call) {
 
 ab_call *ab_call_take(ab_rack *rack) {
   ab_list *node = ab_list_shift(&rack->spare_calls);
-  if (AB_UNLIKELY(!node)) return make();
+  if (AB_UNLIKELY(!node)) return memory_make();
   rack->spare_count--;
   ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
   cure(call);

@@ -130,7 +130,7 @@ static VALUE close_duplicate(VALUE arg) {
   return Qnil;
 }
 
-static void wait_in_place(ab_call *call) {
+static void input_wait_in_place(ab_call *call) {
   ab_rack *rack = call->rack;
   ab_engine_lock(rack->engine);
   int fd = ab_exchange_duplicate(call->exchange);
@@ -148,7 +148,7 @@ static void wait_for_bytes(VALUE self) {
   if (AB_LIKELY(call->runner->executor->can_wait(call->runner))) {
     rb_ensure(wait_parked, self, wait_left, self);
   } else {
-    wait_in_place(call);
+    input_wait_in_place(call);
   }
 }
 

@@ -8,7 +8,7 @@
 #define LONGEST 200
 
 /* What a framework has left in the env. */
-static VALUE route_of(const ab_call *call) {
+static VALUE label_route_of(const ab_call *call) {
   const ab_sight *sight = call->rack->sight;
   if (!sight || NIL_P(call->env) || RHASH_SIZE(call->env) <= call->env_size) return Qnil;
   for (size_t i = 0; i < AB_SIGHT_KEYS; i++) {
@@ -48,7 +48,7 @@ void ab_label_write(ab_label *label, const ab_call *call) {
   const ab_row *row = call->row;
   enum ab_row_method method = row ? ab_row_method(row) : AB_ROW_METHOD_OTHER;
   add_word(label, ab_row_method_name(method));
-  VALUE route = route_of(call);
+  VALUE route = label_route_of(call);
   if (NIL_P(route)) {
     add_word(label, " (no route)");
   } else {

@@ -16,7 +16,7 @@ void ab_response_raise(int error) {
 
 /* A stream that was handed to another thread, or is written where no fiber can be parked: the
  * engine cannot tell, and in its own thread it cannot even send. */
-static void wait_in_place(ab_call *call) {
+static void body_wait_in_place(ab_call *call) {
   ab_call_flush(call);
   rb_thread_wait_for((struct timeval){0, 2000});
 }
@@ -34,7 +34,7 @@ ab_call *ab_response_wait(ab_call *call, bool (*pending)(ab_exchange *exchange))
     if (AB_LIKELY(call->runner->executor->can_wait(call->runner))) {
       ab_call_wait(call, AB_WAIT_RESPONSE_DRAIN);
     } else {
-      wait_in_place(call);
+      body_wait_in_place(call);
     }
     /* A writer on another fiber or thread may have outlived the request. */
     call = ab_call_of(handle);

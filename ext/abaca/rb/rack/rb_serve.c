@@ -62,7 +62,7 @@ static VALUE write_access(VALUE arg) {
                     ULL2NUM(call->body_sent), seconds, call->headers, ab_timing_account(call, now));
 }
 
-static bool is_a(VALUE exception, VALUE klass) {
+static bool serve_is_a(VALUE exception, VALUE klass) {
   return RTEST(rb_obj_is_kind_of(exception, klass));
 }
 
@@ -98,14 +98,14 @@ static VALUE answer_failure(VALUE arg) {
 
 /* What a cancelled request raises on its way out does not change why it ends. */
 static void answer_failed(ab_call *call, VALUE exception) {
-  if (is_a(call->cancelled, ab_class("DeadlineExceeded"))) {
+  if (serve_is_a(call->cancelled, ab_class("DeadlineExceeded"))) {
     ab_response_last(call, 504);
-  } else if (is_a(call->cancelled, ab_class("EndedByOperator"))) {
+  } else if (serve_is_a(call->cancelled, ab_class("EndedByOperator"))) {
     ab_response_last(call, 503);
-  } else if (is_a(call->cancelled, ab_class("Shutdown"))) {
+  } else if (serve_is_a(call->cancelled, ab_class("Shutdown"))) {
     ab_response_error(call, 503);
   } else {
-    fail(call, is_a(exception, ab_class("StorageError")) ? 507 : 500);
+    fail(call, serve_is_a(exception, ab_class("StorageError")) ? 507 : 500);
   }
 }
 
@@ -118,20 +118,20 @@ static bool blame(ab_call *call) {
     ab_response_error(call, 500);
     return true;
   }
-  if (is_a(exception, ab_class("PeerError"))) {
+  if (serve_is_a(exception, ab_class("PeerError"))) {
     ab_engine_lock(call->rack->engine);
     int error = ab_exchange_body_error(call->exchange);
     ab_engine_unlock(call->rack->engine);
     if (error && error != AB_EPEER) ab_response_error(call, ab_http_error_status(error));
     return false;
   }
-  if (is_a(exception, ab_class("Shutdown"))) {
+  if (serve_is_a(exception, ab_class("Shutdown"))) {
     ab_response_error(call, 503);
     return false;
   }
-  if (is_a(exception, ab_class("ClientGone"))) return false;
-  bool late = is_a(exception, ab_class("DeadlineExceeded"));
-  if (late || is_a(exception, ab_class("EndedByOperator"))) {
+  if (serve_is_a(exception, ab_class("ClientGone"))) return false;
+  bool late = serve_is_a(exception, ab_class("DeadlineExceeded"));
+  if (late || serve_is_a(exception, ab_class("EndedByOperator"))) {
     ab_call_log_error(call->rack, exception, call->env); /* it shows where the app has waited */
     ab_response_last(call, late ? 504 : 503);
     return false;

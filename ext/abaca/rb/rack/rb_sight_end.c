@@ -22,7 +22,7 @@ static AB_NOINLINE uint32_t find_route(const ab_call *call, ab_sight *sight) {
 }
 
 /* An env that has not grown since the app was called has none. */
-static inline uint32_t route_of(const ab_call *call, ab_sight *sight) {
+static inline uint32_t end_route_of(const ab_call *call, ab_sight *sight) {
   if (NIL_P(call->env) || AB_LIKELY(RHASH_SIZE(call->env) <= call->env_size))
     return AB_ROW_NO_ROUTE;
   return find_route(call, sight);
@@ -99,7 +99,7 @@ static AB_NOINLINE void keep(ab_call *call, ab_sight *sight, unsigned reasons) {
 static void count(ab_call *call, uint64_t bytes) {
   ab_sight *sight = call->rack->sight;
   ab_row *row = call->row;
-  uint32_t route = route_of(call, sight);
+  uint32_t route = end_route_of(call, sight);
   bool failed = is_error(call), slow = ab_sight_is_slow(call, row->since);
   call->counted = true;
   if (AB_UNLIKELY(route != AB_ROW_NO_ROUTE)) AB_ROW_SET(row, route, route);

@@ -9,17 +9,18 @@
 
 /* --- how it ends --- */
 
-static bool is_a(VALUE exception, const char *name) {
+static bool timing_is_a(VALUE exception, const char *name) {
   return RTEST(rb_obj_is_kind_of(exception, ab_class(name)));
 }
 
 /* An application may turn the exception into another one on its way out. */
 static enum ab_row_end end_by(const ab_call *call) {
   VALUE reason = NIL_P(call->cancelled) ? call->error : call->cancelled;
-  if (is_a(reason, "DeadlineExceeded")) return AB_ROW_END_DEADLINE;
-  if (is_a(reason, "EndedByOperator")) return AB_ROW_END_OPERATOR;
-  if (is_a(reason, "Shutdown")) return AB_ROW_END_SHUTDOWN;
-  if (is_a(reason, "ClientGone") || is_a(reason, "PeerError")) return AB_ROW_END_CLIENT;
+  if (timing_is_a(reason, "DeadlineExceeded")) return AB_ROW_END_DEADLINE;
+  if (timing_is_a(reason, "EndedByOperator")) return AB_ROW_END_OPERATOR;
+  if (timing_is_a(reason, "Shutdown")) return AB_ROW_END_SHUTDOWN;
+  if (timing_is_a(reason, "ClientGone") || timing_is_a(reason, "PeerError"))
+    return AB_ROW_END_CLIENT;
   return AB_ROW_END_APP;
 }
 

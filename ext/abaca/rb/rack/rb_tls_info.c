@@ -57,7 +57,7 @@ static void look_at_old_ones(ab_list *infos) {
 }
 
 /* Takes the count of the facts. */
-static VALUE make(ab_rack *rack, ab_tls_facts *facts) {
+static VALUE info_make(ab_rack *rack, ab_tls_facts *facts) {
   ab_tls_info *info;
   VALUE self = TypedData_Make_Struct(rack->tls_info_class, ab_tls_info, &info_type, info);
   ab_list_init(&info->link);
@@ -84,7 +84,7 @@ static VALUE info_of(ab_call *call) {
   ab_tls_facts *facts = facts_of(call);
   if (!facts) return Qnil;
   ab_tls_info *info = *ab_tls_facts_slot(facts);
-  if (!info) return make(call->rack, facts);
+  if (!info) return info_make(call->rack, facts);
   ab_tls_facts_release(facts);
   return info->self;
 }

@@ -65,7 +65,7 @@ static void show_loop(ab_driver *driver, bool main) {
   ab_loop_set_sight(driver->loop, &shown);
 }
 
-static enum ab_loop_kind kind_of(const ab_driver *driver) {
+static enum ab_loop_kind clock_kind_of(const ab_driver *driver) {
   if (!driver->loop) return driver == &driver->run->main ? AB_LOOP_GUEST : AB_LOOP_THREAD;
   return driver == &driver->run->main ? AB_LOOP_MAIN : AB_LOOP_SPARE;
 }
@@ -81,7 +81,7 @@ void ab_clock_attach(ab_driver *driver) {
   driver->runner.shown_mode = mode_of(driver);
   driver->runner.loop = driver->loop;
   if (!run->rack.sight) return;
-  enum ab_loop_kind kind = kind_of(driver);
+  enum ab_loop_kind kind = clock_kind_of(driver);
   ab_line_begin(&driver->runner, kind);
   if (driver->loop) show_loop(driver, kind == AB_LOOP_MAIN);
   ab__clock_set_thread(run, driver);

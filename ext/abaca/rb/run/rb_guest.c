@@ -132,7 +132,7 @@ static void stand_up(worker *w) {
   w->guest->idle_count--;
 }
 
-static void retire(worker *w) {
+static void guest_retire(worker *w) {
   if (w->fiber == rb_fiber_current()) ab_waiting_off_fiber();
   ab_list_remove(&w->link);
   w->guest->live--;
@@ -157,12 +157,12 @@ static bool await_job(worker *w) {
   }
   /* A kill: the fiber unwinds to its end. */
   if (w->has_job) ab_serve_refuse(&guest->run->main.runner, &w->taken, AB_REJECT_NO_FIBER);
-  retire(w);
+  guest_retire(w);
   wake_engine(guest);
   rb_jump_tag(state);
 }
 
-static VALUE serve(VALUE arg) {
+static VALUE guest_serve(VALUE arg) {
   worker *w = (worker *)arg;
   ab_run *run = w->guest->run;
   ab_taken taken = w->taken;
@@ -178,13 +178,13 @@ static VALUE serve(VALUE arg) {
   return Qnil;
 }
 
-static VALUE scrub(VALUE arg) {
+static VALUE guest_scrub(VALUE arg) {
   worker *w = (worker *)arg;
   return ab__scrub_fiber(w->fiber, w->baseline);
 }
 
 /* Returns the state of a kill, or 0; all else concerns the process (in a forked child: `exit`). */
-static int ended(ab_guest *guest, int state) {
+static int guest_ended(ab_guest *guest, int state) {
   if (AB_LIKELY(state == 0)) return 0;
   VALUE exception = rb_errinfo();
   if (!ab_is_exception(exception)) return state;
@@ -203,26 +203,26 @@ static void end_with_thread(ab_guest *guest) {
   if (guest->poller) ab_poller_wakeup(guest->poller);
 }
 
-static bool run_job(worker *w) {
+static bool guest_run_job(worker *w) {
   ab_guest *guest = w->guest;
   int state;
-  rb_protect(serve, (VALUE)w, &state);
+  rb_protect(guest_serve, (VALUE)w, &state);
   w->call = NULL;
-  int killed = ended(guest, state);
+  int killed = guest_ended(guest, state);
   wake_engine(guest); /* the answer opens ways and sets deadlines */
   VALUE clean = Qfalse;
   if (!killed) {
-    clean = rb_protect(scrub, (VALUE)w, &state);
-    killed = ended(guest, state);
+    clean = rb_protect(guest_scrub, (VALUE)w, &state);
+    killed = guest_ended(guest, state);
     rb_set_errinfo(Qnil);
   }
   if (AB_LIKELY(!killed)) return clean == Qtrue;
   end_with_thread(guest);
-  retire(w);
+  guest_retire(w);
   rb_jump_tag(killed);
 }
 
-static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+static VALUE guest_worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   worker *w = (worker *)data;
   ab_guest *guest = w->guest;
   /* Keeps the engine alive as long as this stack. */
@@ -231,8 +231,8 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   w->fiber = rb_fiber_current();
   w->baseline = ab__scrub_baseline(w->fiber);
   ab_waiting_on_fiber(&w->call);
-  while (run_job(w) && await_job(w)) continue;
-  retire(w);
+  while (guest_run_job(w) && await_job(w)) continue;
+  guest_retire(w);
   wake_engine(guest); /* there is room for one more */
   RB_GC_GUARD(self);
   return Qnil;
@@ -253,7 +253,8 @@ static bool guest_available(const ab_runner *runner) {
 }
 
 static VALUE schedule(VALUE arg) {
-  return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, worker_main, arg);
+  return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, guest_worker_main,
+                       arg);
 }
 
 /* Makes a worker for the request. False if none can be had: then the request is put back. */
@@ -273,7 +274,7 @@ static bool start_worker(ab_guest *guest, ab_taken *taken) {
   if (AB_LIKELY(state == 0)) return true;
   if (guest->starting != w) rb_jump_tag(state); /* it runs; this is about the engine's own fiber */
   guest->starting = NULL;
-  retire(w);
+  guest_retire(w);
   ab_turn_put_back(&guest->run->main, taken);
   if (!ab_is_exception(rb_errinfo())) rb_jump_tag(state);
   /* The kernel has no stack for it: there will not be more of them than there are now. */
@@ -312,14 +313,14 @@ typedef struct guest_wait {
   uint8_t before; /* ... as which it was in a wait already */
 } guest_wait;
 
-static VALUE wait_until_woken(VALUE arg) {
+static VALUE guest_wait_until_woken(VALUE arg) {
   guest_wait *wait = (guest_wait *)arg;
   VALUE scheduler = guest_of(wait->call->rack)->scheduler, env = wait->call->env;
   while (!wait->woken) rb_fiber_scheduler_block(scheduler, env, Qnil);
   return Qnil;
 }
 
-static VALUE wait_ended(VALUE arg) {
+static VALUE guest_wait_ended(VALUE arg) {
   guest_wait *wait = (guest_wait *)arg;
   ab_list_remove(&wait->link);
   if (wait->shown) ab_sight_go_on(wait->call, wait->before);
@@ -330,7 +331,7 @@ static bool guest_can_wait(const ab_runner *runner) {
   return rb_thread_current() == runner->thread && !NIL_P(rb_fiber_scheduler_current());
 }
 
-static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
+static void guest_wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   if (!guest_can_wait(call->runner)) {
     rb_raise(rb_path2class("FiberError"), "only a fiber of the server's scheduler can wait here");
   }
@@ -340,7 +341,7 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   bool own = wait.fiber == call->fiber;
   if (own) wait.before = ab_sight_wait(call, ab_state_of_wait(kind), NULL);
   wait.shown = own;
-  rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
+  rb_ensure(guest_wait_until_woken, (VALUE)&wait, guest_wait_ended, (VALUE)&wait);
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }
 
@@ -354,14 +355,14 @@ static guest_wait *next_wait(const ab_call *call) {
 }
 
 /* Neither the wait nor its call need be there afterwards. */
-static void wake(guest_wait *wait) {
+static void guest_wake(guest_wait *wait) {
   wait->woken = true;
   rb_fiber_scheduler_unblock(guest_of(wait->call->rack)->scheduler, wait->call->env, wait->fiber);
 }
 
 static bool wake_one(ab_call *call) {
   guest_wait *wait = next_wait(call);
-  if (wait) wake(wait);
+  if (wait) guest_wake(wait);
   return wait != NULL;
 }
 
@@ -373,7 +374,7 @@ typedef struct interruption {
 } interruption;
 
 /* Lets every other fiber that can run do so. */
-static void pass(ab_guest *guest) {
+static void guest_pass(ab_guest *guest) {
   if (guest->yields) {
     rb_funcallv(guest->scheduler, guest->id_yield, 0, NULL);
   } else {
@@ -408,7 +409,7 @@ static bool interrupt_waits(ab_call *call, const interruption *i) {
 }
 
 /* False if the fiber cannot be raised in: it waits for one that it has resumed (Ruby 3.1), say. */
-static bool interrupt(ab_guest *guest, const worker *w, VALUE exception) {
+static bool interrupt_worker_of(ab_guest *guest, const worker *w, VALUE exception) {
   interruption i = {guest, w->call->handle, w->fiber, exception};
   if (interrupt_waits(w->call, &i)) return true;
   if (!ab_call_or_null(i.handle)) return true; /* its fiber may be at the next request */
@@ -422,14 +423,14 @@ static bool interrupt(ab_guest *guest, const worker *w, VALUE exception) {
 
 /* Fibers about to run get past the end of their wait: an exception would hit the next one. */
 static void guest_settle(ab_runner *runner) {
-  pass(guest_of(runner->rack));
+  guest_pass(guest_of(runner->rack));
 }
 
 static bool guest_interrupt(ab_call *call, VALUE exception) {
   ab_guest *guest = guest_of(call->rack);
   ab_list_each (node, next, &guest->busy) {
     worker *w = AB_CONTAINER_OF(node, worker, link);
-    if (w->call == call) return interrupt(guest, w, exception);
+    if (w->call == call) return interrupt_worker_of(guest, w, exception);
   }
   return false;
 }
@@ -439,7 +440,7 @@ const ab_executor ab_executor_guest = {
     .available = guest_available,
     .start = guest_start,
     .can_wait = guest_can_wait,
-    .wait = wait_for_call,
+    .wait = guest_wait_for_call,
     .wake_one = wake_one,
     .settle = guest_settle,
     .interrupt = guest_interrupt,
@@ -453,7 +454,7 @@ static void wait_for_events(ab_guest *guest, ab_nsec deadline) {
   if (deadline) {
     ab_nsec now = ab_clock_monotonic();
     if (deadline <= now) {
-      pass(guest);
+      guest_pass(guest);
       return;
     }
     timeout = DBL2NUM((double)(deadline - now) / (double)AB_NSEC_PER_SEC);
@@ -463,7 +464,7 @@ static void wait_for_events(ab_guest *guest, ab_nsec deadline) {
   guest->waiting = false;
 }
 
-static void collect_events(ab_poller *poller) {
+static void guest_collect_events(ab_poller *poller) {
   ab_poller_wait(poller, 0);
   ab_poller_lock(poller);
   ab_poller_dispatch(poller);
@@ -492,7 +493,7 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
     guest->handed = false;
     /* A forked child that waits for something of its own must not serve for its parent. */
     if (AB_UNLIKELY(ab_rack_forked(&guest->run->rack))) return;
-    collect_events(guest->poller);
+    guest_collect_events(guest->poller);
     ab_nsec now = ab_clock_monotonic();
     if (heedless && now > heedless) ab_histogram_add(&guest->run->lag, now - heedless);
     ab_runner *runner = &guest->run->main.runner;
@@ -505,7 +506,7 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
     /* Workers that were woken answer before the next turn, which then sends it all. */
     if (more || guest->handed) {
       heedless = now;
-      pass(guest);
+      guest_pass(guest);
     } else {
       heedless = client->deadline(ctx);
       wait_for_events(guest, heedless);

@@ -56,7 +56,7 @@ static VALUE attend_all(VALUE unused) {
   return Qnil;
 }
 
-static void run_job(void *unused) {
+static void owner_run_job(void *unused) {
   int state = 0;
   rb_protect(attend_all, Qnil, &state);
   if (state) rb_set_errinfo(Qnil); /* there is no memory for it */
@@ -64,7 +64,7 @@ static void run_job(void *unused) {
 
 void ab_job_begin(ab_run *run) {
 #ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
-  rb_postponed_job_handle_t job = rb_postponed_job_preregister(0, run_job, NULL);
+  rb_postponed_job_handle_t job = rb_postponed_job_preregister(0, owner_run_job, NULL);
   if (job == POSTPONED_JOB_HANDLE_INVALID) {
     rb_raise(rb_eRuntimeError, "Ruby has no postponed job left for the server");
   }
@@ -83,7 +83,7 @@ void ab_job_trigger(ab_run *run) {
   rb_postponed_job_trigger(run->stalls.job);
 #else
   (void)run;
-  rb_postponed_job_register_one(0, run_job, NULL);
+  rb_postponed_job_register_one(0, owner_run_job, NULL);
 #endif
 }
 

@@ -8,7 +8,7 @@
 
 /* --- starting --- */
 
-static void run_request(void *arg) {
+static void native_run_request(void *arg) {
   ab_driver *driver = arg;
   ab_call *call = ab_call_take(&driver->run->rack);
   ab_taken taken = ab_turn_taken(driver);
@@ -27,7 +27,7 @@ static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
     driver->runner.moment = 0;
     return false;
   }
-  *fn = run_request;
+  *fn = native_run_request;
   *arg = driver;
   return true;
 }
@@ -52,7 +52,7 @@ static bool native_available(const ab_runner *runner) {
 
 static bool native_start(ab_runner *runner) {
   ab_driver *driver = ab_driver_of(runner);
-  return ab_pool_start(driver->pool, driver->loop, run_request, driver);
+  return ab_pool_start(driver->pool, driver->loop, native_run_request, driver);
 }
 
 /* --- waiting --- */
@@ -99,7 +99,7 @@ static void native_wait_for(ab_call *call, enum ab_wait_kind kind) {
 }
 
 /* All of them: it needs no Ruby. */
-static bool wake_all(ab_call *call) {
+static bool native_wake_all(ab_call *call) {
   ab_list_each (node, next, &call->waits) {
     parked_fiber *wait = AB_CONTAINER_OF(node, parked_fiber, link);
     ab_loop_wake(wait->loop, &wait->waiter);
@@ -122,7 +122,7 @@ const ab_executor ab_executor_native = {
     .start = native_start,
     .can_wait = native_can_wait,
     .wait = native_wait_for,
-    .wake_one = wake_all,
+    .wake_one = native_wake_all,
     .interrupt = native_interrupt,
     .in_turns = true,
 };

@@ -20,7 +20,7 @@ bool ab_out_of_band_due(const ab_run *run) {
   return stats.in_app == 0 && stats.waiting == 0 && stats.requests != run->out_of_band.seen;
 }
 
-static VALUE begin(VALUE proc) {
+static VALUE out_of_band_begin(VALUE proc) {
   return rb_funcall(proc, rb_intern("call"), 0);
 }
 
@@ -32,7 +32,7 @@ void ab_out_of_band_look(ab_run *run, ab_pulse *pulse) {
   ab_engine_withhold(run->rack.engine, true);
   ab_pulse_leave(pulse);
   int state = 0;
-  rb_protect(begin, out_of_band->begin, &state);
+  rb_protect(out_of_band_begin, out_of_band->begin, &state);
   if (!state) return;
   rb_set_errinfo(Qnil); /* there is no thread to be had: the next request brings another one */
   ab_out_of_band_end(run);

@@ -26,7 +26,7 @@ void ab_slow_init(ab_run *run, unsigned fibers, unsigned threads) {
   init_kind(&run->slow.threads, threads, most);
 }
 
-static ab_slow_kind *kind_of(const ab_call *call) {
+static ab_slow_kind *slow_kind_of(const ab_call *call) {
   ab_slow *slow = &ab_run_of(call->rack)->slow;
   return call->runner->executor->mode == AB_MODE_THREAD ? &slow->threads : &slow->fibers;
 }
@@ -49,7 +49,7 @@ static void set_aside(ab_run *run, ab_slow_kind *kind) {
 }
 
 bool ab_slow_begin(ab_call *call) {
-  ab_slow_kind *kind = kind_of(call);
+  ab_slow_kind *kind = slow_kind_of(call);
   if (kind->most == 0 || call->slow.state == AB_SLOW_LEAVING) return false;
   if (call->fiber != rb_fiber_current()) return false;
   call->slow.state = AB_SLOW_HELD;
@@ -62,7 +62,7 @@ bool ab_slow_begin(ab_call *call) {
 
 void ab_slow_end(ab_call *call) {
   if (call->slow.state == AB_SLOW_LEAVING) return;
-  ab_slow_kind *kind = kind_of(call);
+  ab_slow_kind *kind = slow_kind_of(call);
   if (call->slow.state == AB_SLOW_ASIDE) {
     kind->aside_count--;
   } else {
@@ -76,7 +76,7 @@ void ab_slow_end(ab_call *call) {
 /* --- what goes --- */
 
 /* Requests that wait for places of this kind, of which there are none. */
-static size_t wanted(const ab_run *run, const ab_slow_kind *kind) {
+static size_t slow_wanted(const ab_run *run, const ab_slow_kind *kind) {
   if (kind == &run->slow.threads) return ab_thread_pool_wanted(run->threads);
   if (run->main.runner.executor->available(&run->main.runner)) return 0;
   ab_figures stats = ab_engine_get_stats(run->rack.engine);
@@ -121,9 +121,9 @@ static void close_client(ab_call *call, ab_slow_kind *kind, ab_nsec now) {
   ab_engine_unlock(run->rack.engine);
 }
 
-static void make_room(ab_run *run, ab_slow_kind *kind, ab_nsec now) {
+static void slow_make_room(ab_run *run, ab_slow_kind *kind, ab_nsec now) {
   if (kind->held_count == 0) return;
-  size_t count = wanted(run, kind);
+  size_t count = slow_wanted(run, kind);
   if (now >= kind->dropped_at + LEAVE_TIME) kind->leaving = 0;
   count = count > kind->leaving ? count - kind->leaving : 0;
   if (count > MOST_CLOSED) count = MOST_CLOSED;
@@ -144,7 +144,7 @@ static void make_room(ab_run *run, ab_slow_kind *kind, ab_nsec now) {
 }
 
 void ab_slow_left(ab_call *call) {
-  ab_slow_kind *kind = kind_of(call);
+  ab_slow_kind *kind = slow_kind_of(call);
   if (kind->leaving > 0) kind->leaving--;
 }
 
@@ -162,6 +162,6 @@ ab_nsec ab_slow_due(const ab_run *run) {
 void ab_slow_look(ab_run *run, ab_nsec now) {
   ab_slow *slow = &run->slow;
   atomic_store(&slow->looked, now);
-  make_room(run, &slow->fibers, now);
-  make_room(run, &slow->threads, now);
+  slow_make_room(run, &slow->fibers, now);
+  slow_make_room(run, &slow->threads, now);
 }

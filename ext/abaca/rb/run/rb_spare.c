@@ -95,7 +95,7 @@ static void come(ab_spare *spare) {
   atomic_store(&spare->called, false);
 }
 
-static void collect_events(ab_run *run) {
+static void spare_collect_events(ab_run *run) {
   ab_poller *poller = run->rack.poller;
   ab_poller_collect(poller);
   ab_poller_lock(poller);
@@ -111,7 +111,7 @@ static bool spare_turn(void *ctx, ab_nsec now) {
   if (atomic_load(&spare->called)) come(spare);
   bool more = false;
   if (leads(spare)) {
-    collect_events(run);
+    spare_collect_events(run);
     more = ab_turn_run(&spare->driver, now);
   }
   if (!leads(spare)) {
@@ -342,7 +342,7 @@ static void wake_keeper(void *arg) {
   ab_bell_ring(&((ab_spares *)arg)->bell);
 }
 
-static VALUE keep(void *arg) {
+static VALUE spare_keep(void *arg) {
   ab_run *run = arg;
   ab_spares *spares = &run->spares;
   while (!spares->ending) {
@@ -354,7 +354,7 @@ static VALUE keep(void *arg) {
 
 static VALUE make_keeper(VALUE arg) {
   ab_run *run = (ab_run *)arg;
-  run->spares.keeper = rb_thread_create(keep, run);
+  run->spares.keeper = rb_thread_create(spare_keep, run);
   return rb_funcall(run->spares.keeper, rb_intern("name="), 1, rb_str_new_cstr("abaca keeper"));
 }
 
@@ -460,7 +460,7 @@ static int await_end(VALUE thread, VALUE seconds) {
   }
 }
 
-static void wake_all(ab_run *run) {
+static void spare_wake_all(ab_run *run) {
   ab_list_each (node, tmp, &run->spares.loops) {
     ab_spare *spare = AB_CONTAINER_OF(node, ab_spare, link);
     if (!spare->over) ab_poller_wakeup(ab_loop_poller(spare->driver.loop));
@@ -472,7 +472,7 @@ int ab_spares_end(ab_run *run, bool abandon) {
   spares->ending = true;
   spares->abandoned = abandon;
   if (NIL_P(spares->threads) || ab_rack_forked(&run->rack)) return 0;
-  wake_all(run);
+  spare_wake_all(run);
   if (!NIL_P(spares->keeper)) ab_bell_ring(&spares->bell);
   int first = NIL_P(spares->keeper) ? 0 : await_end(spares->keeper, Qnil);
   for (long i = 0; i < RARRAY_LEN(spares->threads); i++) {

@@ -46,7 +46,7 @@ static ab_stall_sample *least(ab_stall_samples *samples) {
   return found;
 }
 
-static ab_stall_sample *make_room(ab_stall_samples *samples) {
+static ab_stall_sample *samples_make_room(ab_stall_samples *samples) {
   if (samples->count < AB_STALL_SAMPLES) return &samples->list[samples->count++];
   ab_stall_sample *sample = least(samples);
   samples->rest_time += sample->time;
@@ -65,7 +65,7 @@ static void add(ab_stall_samples *samples, uint64_t hash, const ab_label *label,
   if (!sample) {
     /* Before the place is taken: there may be no memory. */
     volatile VALUE name = ab_label_to_s(label), stack = backtrace();
-    sample = make_room(samples);
+    sample = samples_make_room(samples);
     *sample = (ab_stall_sample){.hash = hash, .label = name, .backtrace = stack};
   }
   sample->time += time;

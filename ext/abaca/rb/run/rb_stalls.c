@@ -112,7 +112,7 @@ static void excuse(ab_run *run) {
 
 /* --- what the standby calls --- */
 
-static void call(void *ctx, unsigned stalled) {
+static void stalls_call(void *ctx, unsigned stalled) {
   ab_run *run = ctx;
   if (stalled == 0 || run->spares.most == 0) return;
   enum ab_spare_answer heard = ab_spares_call(run);
@@ -147,12 +147,12 @@ static void sample(void *ctx, ab_participant *participant, uint64_t beat, ab_nse
   ab_job_trigger(ctx);
 }
 
-static bool pass(void *ctx, ab_participant *leader, bool again) {
+static bool stalls_pass(void *ctx, ab_participant *leader, bool again) {
   return ab_thread_pool_pass(((ab_run *)ctx)->threads, leader, again);
 }
 
 /* True for a stop to begin, or a request that is overdue or has waited too long for a thread. */
-static bool wanted(void *ctx) {
+static bool stalls_wanted(void *ctx) {
   const ab_run *run = ctx;
   ab_nsec due = ab_earlier(run->rack.overdue, run->threads_deadline);
   /* Relaxed: without Ruby's lock. If one is out of date, a spare is called for nothing, once. */
@@ -167,12 +167,12 @@ static void second(void *ctx, ab_nsec now) {
   run->stages->second(run, now);
 }
 
-static const ab_standby_calls calls = {.call = call,
-                                       .pass = pass,
+static const ab_standby_calls calls = {.call = stalls_call,
+                                       .pass = stalls_pass,
                                        .nudge = nudge,
                                        .report = report,
                                        .sample = sample,
-                                       .wanted = wanted,
+                                       .wanted = stalls_wanted,
                                        .second = second};
 
 /* --- with the GVL --- */
@@ -254,7 +254,7 @@ bool ab_stalls_attend(ab_run *run) {
 
 /* --- the run --- */
 
-static void begin(ab_run *run, ab_nsec pass_after) {
+static void stalls_begin(ab_run *run, ab_nsec pass_after) {
   ab_job_begin(run);
   run->stalls.options.pass_after = pass_after;
   run->rack.standby =
@@ -263,12 +263,12 @@ static void begin(ab_run *run, ab_nsec pass_after) {
 }
 
 void ab_stalls_begin_on_threads(ab_run *run) {
-  begin(run, AB_LEAD_PATIENCE);
+  stalls_begin(run, AB_LEAD_PATIENCE);
 }
 
 void ab_stalls_begin(ab_run *run) {
   ab_spares_begin(run);
-  begin(run, 0);
+  stalls_begin(run, 0);
   ab_lead_join(&run->rack.lead, &run->main.runner.participant, ab_standby_bell(run->rack.standby));
   ab_loop_set_pulse(run->main.loop, &run->main.runner.participant.pulse);
 }

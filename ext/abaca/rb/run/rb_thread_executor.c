@@ -46,7 +46,7 @@ static void interrupt_wait(void *arg) {
   ab__threads_unlock(wait->pool);
 }
 
-static VALUE wait_until_woken(VALUE arg) {
+static VALUE executor_wait_until_woken(VALUE arg) {
   thread_wait *wait = (thread_wait *)arg;
   while (!wait->woken) {
     wait->interrupted = false;
@@ -56,7 +56,7 @@ static VALUE wait_until_woken(VALUE arg) {
   return Qnil;
 }
 
-static VALUE wait_ended(VALUE arg) {
+static VALUE executor_wait_ended(VALUE arg) {
   thread_wait *wait = (thread_wait *)arg;
   ab_list_remove(&wait->link);
   if (wait->shown && ab_call_own(wait->shown)) ab_sight_go_on(wait->shown, wait->before);
@@ -64,7 +64,7 @@ static VALUE wait_ended(VALUE arg) {
   return Qnil;
 }
 
-static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
+static void executor_wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   ab_worker *worker = worker_of(call->runner);
   thread_wait wait = {.pool = worker->pool, .thread = rb_thread_current(), .exception = Qnil};
   if (ab_os_cond_init(&wait.wake)) rb_memerror();
@@ -80,12 +80,12 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
     wait.shown = call;
     wait.before = ab_sight_wait(call, ab_state_of_wait(kind), NULL);
   }
-  rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
+  rb_ensure(executor_wait_until_woken, (VALUE)&wait, executor_wait_ended, (VALUE)&wait);
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }
 
 /* The caller holds the GVL, so the thread that waits cannot leave before this has ended. */
-static void wake(thread_wait *wait) {
+static void executor_wake(thread_wait *wait) {
   ab__threads_lock(wait->pool);
   wait->woken = true;
   pthread_cond_signal(&wait->wake);
@@ -93,9 +93,9 @@ static void wake(thread_wait *wait) {
 }
 
 /* All of them: it needs no Ruby. */
-static bool wake_all(ab_call *call) {
+static bool executor_wake_all(ab_call *call) {
   ab_list_each (node, next, &call->waits) {
-    wake(AB_CONTAINER_OF(node, thread_wait, link));
+    executor_wake(AB_CONTAINER_OF(node, thread_wait, link));
   }
   return false;
 }
@@ -106,7 +106,7 @@ static bool interrupt_own_wait(ab_worker *worker, VALUE exception) {
     thread_wait *wait = AB_CONTAINER_OF(node, thread_wait, link);
     if (wait->thread != worker->driver.runner.thread) continue;
     wait->exception = exception;
-    wake(wait);
+    executor_wake(wait);
     return true;
   }
   return false;
@@ -127,8 +127,8 @@ const ab_executor ab_executor_thread = {
     .available = thread_available,
     .start = NULL, /* the pool's threads start their requests themselves */
     .can_wait = thread_can_wait,
-    .wait = wait_for_call,
-    .wake_one = wake_all,
+    .wait = executor_wait_for_call,
+    .wake_one = executor_wake_all,
     .interrupt = thread_interrupt,
     .run_beside = thread_run_beside,
     .in_turns = false,

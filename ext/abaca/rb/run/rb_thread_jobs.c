@@ -129,7 +129,7 @@ void ab_thread_pool_each_job(const ab_thread_pool *pool,
 
 /* --- handing over --- */
 
-static VALUE keep(VALUE arg) {
+static VALUE jobs_keep(VALUE arg) {
   ab_taken *taken = (ab_taken *)((void **)arg)[0];
   ab_thread_pool *pool = (ab_thread_pool *)((void **)arg)[1];
   ab_serve_keep((ab_runner *)((void **)arg)[2], taken);
@@ -146,7 +146,7 @@ static ab_job *make_job(ab_thread_pool *pool, ab_driver *from, ab_taken *taken) 
   uint64_t patience = ab_exchange_limits(taken->exchange)->queue_timeout;
   if (patience) job->until = ab_clock_monotonic() + ab_limit_nsec(patience);
   int state = 0;
-  rb_protect(keep, (VALUE)(void *[]){taken, pool, &from->runner}, &state);
+  rb_protect(jobs_keep, (VALUE)(void *[]){taken, pool, &from->runner}, &state);
   job->taken = *taken;
   if (AB_LIKELY(!state)) return job;
   rb_set_errinfo(Qnil);

@@ -46,7 +46,7 @@ static ab_worker *pass_lead(ab_thread_pool *pool) {
   return NULL;
 }
 
-static void wake(ab_worker *worker) {
+static void lead_wake(ab_worker *worker) {
   if (worker) pthread_cond_signal(&worker->wake);
 }
 
@@ -58,13 +58,13 @@ void ab__worker_leave(ab_worker *worker) {
   ab__threads_lock(pool);
   if (ab__worker_leads(worker)) next = pass_lead(pool);
   ab__threads_unlock(pool);
-  wake(next);
+  lead_wake(next);
 }
 
 void ab__worker_take_from(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (ab_lead_suspend(ab__threads_lead(pool), ab__worker_participant(worker)))
-    wake(pass_lead(pool));
+    lead_wake(pass_lead(pool));
 }
 
 /* From the main thread, which does not use it yet, or, for one with the GVL, from the thread that
@@ -175,7 +175,7 @@ static bool find_relief(ab_thread_pool *pool) {
   bool relieved = !ab_list_empty(&pool->idle);
   ab_worker *next = relieved ? pass_lead(pool) : NULL;
   ab__threads_unlock(pool);
-  wake(next);
+  lead_wake(next);
   return relieved || (waiting > pool->starting && !ab__threads_is_grown(pool));
 }
 
@@ -279,7 +279,7 @@ bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool agai
     passed = true;
   }
   ab__threads_unlock(pool);
-  wake(next);
+  lead_wake(next);
   return passed;
 }
 
@@ -379,7 +379,7 @@ static void await_lead(ab_worker *worker) {
 }
 
 /* Returns false when the lead has gone meanwhile. */
-static bool run_request(ab_worker *worker) {
+static bool lead_run_request(ab_worker *worker) {
   ab_taken taken = ab_turn_taken(&worker->driver);
   if (AB_UNLIKELY(ab_turn_keep(&worker->driver, &taken))) {
     rb_set_errinfo(Qnil);
@@ -410,7 +410,7 @@ bool ab__worker_lead_on(ab_worker *worker) {
   ab_run *run = pool->run;
   while (!owes_way(pool) && ab_turn_take(&worker->driver)) {
     pool->in_a_row++;
-    if (!run_request(worker)) return false;
+    if (!lead_run_request(worker)) return false;
   }
   bool more = end_step(pool);
   pool->turned = false;

@@ -234,7 +234,7 @@ static VALUE end_threads(VALUE arg) {
 }
 
 /* Raises Shutdown in every request on a thread, where it waits. */
-static VALUE interrupt(VALUE arg) {
+static VALUE pool_interrupt(VALUE arg) {
   ab_rack *rack = &((ab_thread_pool *)arg)->run->rack;
   ab_list_each (node, next, &rack->calls) {
     ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
@@ -249,7 +249,7 @@ void ab_thread_pool_end(ab_thread_pool *pool, bool in_order) {
   if (NIL_P(pool->threads) || ab_rack_forked(&pool->run->rack)) return;
   ab__threads_stop(pool);
   VALUE exception = rb_errinfo();
-  if (!in_order) ab_quietly(interrupt, (VALUE)pool);
+  if (!in_order) ab_quietly(pool_interrupt, (VALUE)pool);
   ab_quietly(end_threads, (VALUE)pool);
   rb_set_errinfo(exception);
 }

@@ -12,7 +12,7 @@
 
 /* What concerns the process is for the main thread. In a forked child that is this one.
  * Returns the state of a kill, which goes on. */
-static int ended(ab_thread_pool *pool, int state) {
+static int worker_ended(ab_thread_pool *pool, int state) {
   if (AB_LIKELY(!state)) return 0;
   VALUE exception = rb_errinfo();
   if (!ab_is_exception(exception)) return state;
@@ -51,7 +51,7 @@ static int discard_exceptions(ab_worker *worker) {
     rb_protect(await_exceptions, (VALUE)worker, &state);
     worker->raised = false;
     if (AB_LIKELY(!state)) return 0;
-    int killed = ended(worker->pool, state);
+    int killed = worker_ended(worker->pool, state);
     if (killed) return killed;
   }
 }
@@ -87,14 +87,14 @@ void ab__threads_raise(ab_worker *worker, VALUE exception) {
 
 /* --- one request --- */
 
-static VALUE serve(VALUE arg) {
+static VALUE worker_serve(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
   worker->driver.runner.moment = 0; /* it has waited for the request */
   ab_serve_request(&worker->driver.runner, worker->taken, worker->call);
   return Qnil;
 }
 
-static VALUE scrub(VALUE fiber) {
+static VALUE worker_scrub(VALUE fiber) {
   VALUE thread = rb_thread_current();
   VALUE names = rb_funcall(thread, rb_intern("thread_variables"), 0);
   for (long i = 0; i < RARRAY_LEN(names); i++) {
@@ -118,16 +118,16 @@ void ab__threads_serve(ab_worker *worker, ab_taken *taken) {
   pool->busy++;
   if (pool->led) ab__worker_begin(worker);
   int state = 0;
-  rb_protect(serve, (VALUE)worker, &state);
-  int killed = ended(pool, state);
+  rb_protect(worker_serve, (VALUE)worker, &state);
+  int killed = worker_ended(pool, state);
   if (AB_UNLIKELY(killed && ab_rack_forked(&run->rack))) rb_jump_tag(killed);
   worker->call = NULL;
   pool->busy--;
   bool raised = AB_UNLIKELY(worker->raising > 0 || worker->raised);
   if (raised && !killed) killed = discard_exceptions(worker);
   if (pool->options.clean && !killed) {
-    rb_protect(scrub, rb_fiber_current(), &state);
-    killed = ended(pool, state);
+    rb_protect(worker_scrub, rb_fiber_current(), &state);
+    killed = worker_ended(pool, state);
   }
   if (!pool->led || !ab__worker_end(worker)) ab__threads_wake_turn(run);
   if (AB_UNLIKELY(killed)) rb_jump_tag(killed);
@@ -182,7 +182,7 @@ static void remove_worker(ab_worker *worker) {
   ab_list_prepend(&pool->retired, &worker->link);
 }
 
-static VALUE retire(VALUE arg) {
+static VALUE worker_retire(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
   ab_thread_pool *pool = worker->pool;
   if (ab_rack_forked(&pool->run->rack)) return Qnil; /* the workers are the parent's */
@@ -204,7 +204,7 @@ static VALUE run_turn(VALUE arg) {
   return stays ? Qtrue : Qfalse;
 }
 
-static VALUE call(VALUE hook) {
+static VALUE worker_call(VALUE hook) {
   return rb_funcall(hook, rb_intern("call"), 0);
 }
 
@@ -213,8 +213,8 @@ static int call_hook(ab_worker *worker, VALUE hook) {
   if (NIL_P(hook) || ab_rack_forked(&worker->pool->run->rack)) return 0;
   ab__worker_leave(worker);
   int state = 0;
-  rb_protect(call, hook, &state);
-  return ended(worker->pool, state);
+  rb_protect(worker_call, hook, &state);
+  return worker_ended(worker->pool, state);
 }
 
 static VALUE take_part(VALUE arg) {
@@ -227,7 +227,7 @@ static int show(ab_worker *worker) {
   ab_clock_attach(&worker->driver);
   int state = 0;
   rb_protect(take_part, (VALUE)worker, &state);
-  return ended(worker->pool, state);
+  return worker_ended(worker->pool, state);
 }
 
 /* A stray exception, for a thread that other code has kept a reference to, ends nothing. */
@@ -235,15 +235,16 @@ static VALUE run_worker(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
   ab_thread_pool *pool = worker->pool;
   int state = 0;
-  rb_protect(scrub, rb_fiber_current(), &state); /* what its maker had is nothing of its own */
-  int killed = ended(pool, state);
+  rb_protect(worker_scrub, rb_fiber_current(),
+             &state); /* what its maker had is nothing of its own */
+  int killed = worker_ended(pool, state);
   if (!killed) killed = call_hook(worker, pool->options.begins);
   worker->begun = true;
   pool->starting--;
   if (!killed) killed = show(worker);
   for (VALUE stays = Qtrue; stays != Qfalse && !killed;) {
     stays = rb_protect(run_turn, (VALUE)worker, &state); /* nil after an exception */
-    killed = ended(pool, state);
+    killed = worker_ended(pool, state);
   }
   if (!killed) killed = call_hook(worker, pool->options.ends);
   if (AB_UNLIKELY(killed)) rb_jump_tag(killed);
@@ -254,7 +255,7 @@ static VALUE worker_main(void *arg) {
   ab_worker *worker = arg;
   /* Keeps the engine alive as long as this stack. */
   volatile VALUE self = worker->pool->run->rack.self;
-  rb_ensure(run_worker, (VALUE)worker, retire, (VALUE)worker);
+  rb_ensure(run_worker, (VALUE)worker, worker_retire, (VALUE)worker);
   RB_GC_GUARD(self);
   return Qnil;
 }

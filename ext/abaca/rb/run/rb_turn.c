@@ -105,7 +105,7 @@ void ab_turn_put_back(ab_driver *driver, ab_taken *taken) {
   taken->head.request = NULL;
 }
 
-static VALUE keep(VALUE arg) {
+static VALUE turn_keep(VALUE arg) {
   void **args = (void **)arg;
   ab_serve_keep(args[0], args[1]);
   return Qnil;
@@ -113,7 +113,7 @@ static VALUE keep(VALUE arg) {
 
 int ab_turn_keep(ab_driver *driver, ab_taken *taken) {
   int state = 0;
-  rb_protect(keep, (VALUE)(void *[]){&driver->runner, taken}, &state);
+  rb_protect(turn_keep, (VALUE)(void *[]){&driver->runner, taken}, &state);
   return state;
 }
 

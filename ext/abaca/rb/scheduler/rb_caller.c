@@ -21,7 +21,7 @@ static bool is_any_of(VALUE name, const char *const *names) {
 }
 
 /* Methods that wait as soon as the hook has returned -EAGAIN; others handle it themselves. */
-static enum ab_caller kind_of(VALUE frame) {
+static enum ab_caller caller_kind_of(VALUE frame) {
   static const char *const waiting[] = {"readpartial", "read",      "gets",      "readline",
                                         "each_line",   "readlines", "getc",      "getbyte",
                                         "readchar",    "readbyte",  "each_char", "each_byte",
@@ -37,7 +37,7 @@ static enum ab_caller kind_of(VALUE frame) {
 }
 
 static enum ab_caller remember(ab_callers *callers, VALUE frame) {
-  enum ab_caller kind = kind_of(frame);
+  enum ab_caller kind = caller_kind_of(frame);
   unsigned at = callers->next++ % AB_CALLERS;
   callers->frames[at] = frame;
   callers->kinds[at] = kind;

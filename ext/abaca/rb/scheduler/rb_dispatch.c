@@ -4,7 +4,7 @@
 #define CHAIN_LENGTH   32             /* fibers that may run before the loop has its turn */
 #define RETRY_INTERVAL AB_NSEC_PER_MS /* after an exception could not be delivered */
 
-static VALUE switch_to(VALUE fiber) {
+static VALUE dispatch_switch_to(VALUE fiber) {
   return rb_fiber_transfer(fiber, 0, NULL);
 }
 
@@ -64,7 +64,7 @@ static bool enter(ab_loop *loop, VALUE fiber, VALUE (*switcher)(VALUE), VALUE ar
 }
 
 bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
-  return enter(loop, fiber, switch_to, fiber);
+  return enter(loop, fiber, dispatch_switch_to, fiber);
 }
 
 static VALUE switch_to_new(VALUE arg) {
@@ -109,7 +109,7 @@ void ab__loop_run_ready(ab_loop *loop) {
     /* Off the list at once: the fiber need not come back here. */
     waiter->dispatched = true;
     ab__loop_forget(loop, waiter);
-    dispatch(loop, fiber, carrier, switch_to, fiber);
+    dispatch(loop, fiber, carrier, dispatch_switch_to, fiber);
     RB_GC_GUARD(fiber);
   }
   /* A fiber that is run from elsewhere (a new fiber, a request) comes back here at once. */

@@ -23,7 +23,7 @@ void ab_first_switch_mark(const ab_first_switch *first_switch) {
   rb_gc_mark(first_switch->error);
 }
 
-static VALUE switch_to(VALUE fiber) {
+static VALUE first_switch_to(VALUE fiber) {
   return rb_fiber_transfer(fiber, 0, NULL);
 }
 
@@ -68,7 +68,7 @@ static VALUE switcher_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
     first_switch->target = Qnil;
     if (AB_UNLIKELY(NIL_P(target) && !first_switch->state)) break;
     int state;
-    rb_protect(switch_to, NIL_P(target) ? first_switch->sender : target, &state);
+    rb_protect(first_switch_to, NIL_P(target) ? first_switch->sender : target, &state);
     if (AB_LIKELY(!state)) continue;
     if (!NIL_P(target) && ab_first_switch_made_room(first_switch, target)) {
       first_switch->target = target;
@@ -98,11 +98,11 @@ static void raise_error(ab_first_switch *first_switch) {
 }
 
 /* Returns false if a trap handler has run on the switcher's fiber, and waits there. */
-static bool send(ab_first_switch *first_switch, VALUE fiber) {
+static bool send_first(ab_first_switch *first_switch, VALUE fiber) {
   if (NIL_P(first_switch->switcher) || !RTEST(rb_fiber_alive_p(first_switch->switcher)))
     first_switch->switcher = rb_funcall(first_switch->owner, rb_intern("make_switcher"), 0);
   first_switch->target = fiber;
-  switch_to(first_switch->switcher);
+  first_switch_to(first_switch->switcher);
   if (AB_UNLIKELY(first_switch->state)) raise_error(first_switch);
   if (AB_LIKELY(first_switch->target != fiber)) return true;
   first_switch->switcher = first_switch->target = Qnil;
@@ -112,5 +112,5 @@ static bool send(ab_first_switch *first_switch, VALUE fiber) {
 void ab_first_switch_enter(ab_first_switch *first_switch, VALUE fiber) {
   first_switch->born++;
   first_switch->sender = rb_fiber_current();
-  while (!send(first_switch, fiber)) continue;
+  while (!send_first(first_switch, fiber)) continue;
 }

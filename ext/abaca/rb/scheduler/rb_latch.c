@@ -34,22 +34,22 @@ static void find_classes(ab_latches *latches) {
   latches->condition_class = rb_path2class("Thread::ConditionVariable");
 }
 
-static bool is_a(VALUE object, VALUE klass) {
+static bool latch_is_a(VALUE object, VALUE klass) {
   return RTEST(rb_obj_is_kind_of(object, klass));
 }
 
-static enum blocker kind_of(ab_latches *latches, VALUE blocker) {
+static enum blocker latch_kind_of(ab_latches *latches, VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return FOREIGN;
   if (RBASIC_CLASS(blocker) == 0) return LOAD; /* the lock of a file that is being loaded */
   find_classes(latches);
-  if (is_a(blocker, latches->mutex_class)) return MUTEX;
-  if (is_a(blocker, latches->queue_class)) return QUEUE;
-  if (is_a(blocker, rb_cThread)) return THREAD;
-  return is_a(blocker, latches->condition_class) ? CONDITION : FOREIGN;
+  if (latch_is_a(blocker, latches->mutex_class)) return MUTEX;
+  if (latch_is_a(blocker, latches->queue_class)) return QUEUE;
+  if (latch_is_a(blocker, rb_cThread)) return THREAD;
+  return latch_is_a(blocker, latches->condition_class) ? CONDITION : FOREIGN;
 }
 
 static bool is_thread(VALUE object) {
-  return !RB_SPECIAL_CONST_P(object) && RBASIC_CLASS(object) != 0 && is_a(object, rb_cThread);
+  return !RB_SPECIAL_CONST_P(object) && RBASIC_CLASS(object) != 0 && latch_is_a(object, rb_cThread);
 }
 
 static bool fits_block(VALUE object, VALUE blocker, enum blocker kind) {
@@ -154,7 +154,7 @@ void ab_latches_mark(const ab_latches *latches) {
   rb_gc_mark(latches->condition_class);
 }
 
-static void prune(ab_latches *latches) {
+static void latch_prune(ab_latches *latches) {
   if (latches->by_fiber->num_entries < latches->prune_at) return;
   st_foreach(latches->by_fiber, free_entry, true);
   latches->prune_at = 2 * (latches->by_fiber->num_entries + MIN_PRUNE);
@@ -162,7 +162,7 @@ static void prune(ab_latches *latches) {
 
 static void add(ab_latches *latches, VALUE fiber, VALUE blocker, enum blocker kind) {
   if (!latches->by_fiber) latches->by_fiber = st_init_numtable();
-  prune(latches);
+  latch_prune(latches);
   latch *first = first_of(latches, fiber), *last = first;
   size_t count = 0;
   for (latch *kept = first; kept; last = kept, kept = kept->next, count++)
@@ -188,7 +188,7 @@ static void replace_first(ab_latches *latches, VALUE fiber, latch *first) {
 
 /* ---- keeping and taking ---- */
 
-static bool is_alive(VALUE fiber) {
+static bool latch_is_alive(VALUE fiber) {
   return RTEST(rb_obj_is_fiber(fiber)) && RTEST(rb_fiber_alive_p(fiber));
 }
 
@@ -198,7 +198,7 @@ void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber) {
     ab_loop_wake(loop, waiter);
     return;
   }
-  enum blocker kind = kind_of(&loop->latches, blocker);
+  enum blocker kind = latch_kind_of(&loop->latches, blocker);
   bool concerned = waiter && concerns(loop, waiter, blocker, kind);
   waiter = ab__loop_waiter(loop, fiber); /* other threads may have run meanwhile */
   if (concerned) {
@@ -207,7 +207,7 @@ void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber) {
   }
   /* A fiber that waits for something else is none that user code may wake. */
   if (kind == FOREIGN && waiter && waiter->wake == AB_WAKE_PENDING) return;
-  if (fiber != loop->root && is_alive(fiber)) add(&loop->latches, fiber, blocker, kind);
+  if (fiber != loop->root && latch_is_alive(fiber)) add(&loop->latches, fiber, blocker, kind);
 }
 
 /* `condition`: the sleep that is about to begin belongs to ConditionVariable#wait. */

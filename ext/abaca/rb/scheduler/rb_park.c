@@ -187,7 +187,7 @@ static VALUE park_end(VALUE arg) {
 
 static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber);
 
-static bool is_alive(VALUE fiber) {
+static bool park_is_alive(VALUE fiber) {
   return !NIL_P(fiber) && RTEST(rb_fiber_alive_p(fiber));
 }
 
@@ -196,7 +196,8 @@ static bool is_alive(VALUE fiber) {
 static bool runs_on_loop(ab_loop *loop, VALUE fiber) {
   VALUE carrier = loop->carrier;
   if (AB_LIKELY(loop->running)) return true;
-  if (!is_alive(carrier) || !is_alive(loop->root) || ab__loop_waiter(loop, carrier)) return false;
+  if (!park_is_alive(carrier) || !park_is_alive(loop->root) || ab__loop_waiter(loop, carrier))
+    return false;
   /* A fiber that runs itself carries no waiting one; this saves a look at all waiters. */
   return fiber == carrier || !carried_waiter(loop, carrier);
 }
@@ -216,7 +217,7 @@ static VALUE turn_until_woken(VALUE arg) {
 }
 
 void ab__loop_restore_root(ab_loop *loop, VALUE root) {
-  if (is_alive(root)) loop->root = root;
+  if (park_is_alive(root)) loop->root = root;
 }
 
 static VALUE wait_on_root_end(VALUE arg) {

@@ -23,7 +23,7 @@ static void put(VALUE hash, const char *key, VALUE value) {
   rb_hash_aset(hash, symbol(key), value);
 }
 
-static bool is_a(VALUE object, const char *class_name) {
+static bool fibers_is_a(VALUE object, const char *class_name) {
   return RTEST(rb_obj_is_kind_of(object, rb_path2class(class_name)));
 }
 
@@ -31,9 +31,9 @@ static bool is_a(VALUE object, const char *class_name) {
 static const char *kind_name(const ab_waiter *waiter) {
   if (waiter->wake != AB_WAKE_PENDING || waiter->kind >= AB_ARRAY_LEN(kind_names)) return "ready";
   if (waiter->kind != AB_WAIT_BLOCK) return kind_names[waiter->kind];
-  if (is_a(waiter->object, "Thread::Mutex")) return "mutex";
-  if (is_a(waiter->object, "Thread::Queue")) return "queue";
-  if (is_a(waiter->object, "Thread")) return "thread";
+  if (fibers_is_a(waiter->object, "Thread::Mutex")) return "mutex";
+  if (fibers_is_a(waiter->object, "Thread::Queue")) return "queue";
+  if (fibers_is_a(waiter->object, "Thread")) return "thread";
   return kind_names[AB_WAIT_BLOCK];
 }
 
@@ -101,7 +101,7 @@ static VALUE describe(const ab_loop *loop, const ab_waiter *waiter) {
     put(hash, "events", event_names(waiter->events));
   }
   if (ab__mutex_owner_known(&loop->mutex_owner) && waiter->kind == AB_WAIT_BLOCK &&
-      is_a(waiter->object, "Thread::Mutex"))
+      fibers_is_a(waiter->object, "Thread::Mutex"))
     put(hash, "owner", owner_of(loop, waiter->object));
   return hash;
 }

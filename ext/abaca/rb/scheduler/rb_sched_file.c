@@ -100,7 +100,7 @@ static bool submit(file_wait *wait, int fd, off_t from, size_t size) {
   return true;
 }
 
-static void park(file_wait *wait) {
+static void file_park(file_wait *wait) {
   if (ab_loop_park(wait->loop, &wait->waiter, wait->deadline) != AB_WAKE_TIMEOUT) return;
 #ifdef HAVE_RB_IO_TIMEOUT
   rb_raise(rb_eIOTimeoutError, "Blocking operation timed out!");
@@ -110,7 +110,7 @@ static void park(file_wait *wait) {
 /* The same, and waits. Returns the IO's descriptor (it must still be open), or -1 for false. */
 static int do_in_thread(file_wait *wait, int fd, off_t from, size_t size) {
   if (!submit(wait, fd, from, size)) return -1;
-  while (wait->job) park(wait);
+  while (wait->job) file_park(wait);
   return rb_io_descriptor(wait->op->io);
 }
 
@@ -164,7 +164,7 @@ bool ab__file_busy(const ab_loop *loop, VALUE io) {
 
 static void take_turn(file_wait *wait) {
   ab_list_append(&wait->loop->writes, &wait->turn);
-  while (first_writer(wait->loop, wait->op->io) != wait) park(wait);
+  while (first_writer(wait->loop, wait->op->io) != wait) file_park(wait);
 }
 
 static void end_turn(file_wait *wait) {

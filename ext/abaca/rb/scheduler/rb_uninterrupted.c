@@ -17,7 +17,7 @@ static void drop(deferred *entry) {
   free(entry);
 }
 
-static void prune(ab_loop *loop) {
+static void fixed_prune(ab_loop *loop) {
   ab_list_each (node, tmp, &loop->deferred) {
     deferred *entry = AB_CONTAINER_OF(node, deferred, link);
     if (!RTEST(rb_fiber_alive_p(entry->fiber))) drop(entry);
@@ -25,7 +25,7 @@ static void prune(ab_loop *loop) {
 }
 
 static void defer(ab_loop *loop, VALUE fiber, VALUE exception) {
-  prune(loop);
+  fixed_prune(loop);
   deferred *entry = ab_alloc_zero(&ab_mem_libc, sizeof *entry);
   if (!entry) {
     /* It must be delivered; a kill fires again by itself after the next wait. */

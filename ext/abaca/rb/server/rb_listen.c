@@ -42,7 +42,7 @@ static ab_listener *listener_of(VALUE self) {
   return listener;
 }
 
-static ab_listener_options options_of(VALUE keywords) {
+static ab_listener_options listen_options_of(VALUE keywords) {
   VALUE backlog = keyword(keywords, "backlog"), dead_after = keyword(keywords, "dead_after"),
         umask = keyword(keywords, "umask"), mode = keyword(keywords, "mode");
   uint64_t dead = NIL_P(dead_after) ? 0 : NUM2ULL(dead_after);
@@ -64,7 +64,7 @@ static VALUE listener_tcp(int argc, VALUE *argv, VALUE klass) {
   rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
   int number = NUM2INT(port);
   if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
-  ab_listener_options options = options_of(keywords);
+  ab_listener_options options = listen_options_of(keywords);
   VALUE self = listener_new(klass);
   VALUE what = rb_sprintf("%" PRIsVALUE ":%d", address, number);
   const char *text = StringValueCStr(address);
@@ -77,7 +77,7 @@ static VALUE listener_tcp(int argc, VALUE *argv, VALUE klass) {
 static VALUE listener_unix(int argc, VALUE *argv, VALUE klass) {
   VALUE path, keywords;
   rb_scan_args(argc, argv, "1:", &path, &keywords);
-  ab_listener_options options = options_of(keywords);
+  ab_listener_options options = listen_options_of(keywords);
   VALUE self = listener_new(klass);
   const char *text = StringValueCStr(path);
   return listener_give(self, ab_listener_unix(&ab_mem_libc, text, &options), path);
@@ -101,7 +101,7 @@ static VALUE listener_inherit(int argc, VALUE *argv, VALUE klass) {
   VALUE fd, owns, keywords;
   rb_scan_args(argc, argv, "2:", &fd, &owns, &keywords);
   int number = NUM2INT(fd);
-  ab_listener_options options = options_of(keywords);
+  ab_listener_options options = listen_options_of(keywords);
   VALUE self = listener_new(klass);
   VALUE what = rb_sprintf("fd %d", number);
   return listener_give(self, ab_listener_inherit(&ab_mem_libc, number, &options, RTEST(owns)),

@@ -33,7 +33,7 @@ static const char *phase_of(const ab_call *call) {
 }
 
 /* The app may have put anything there. */
-static VALUE text_of(VALUE env, const char *key) {
+static VALUE requests_text_of(VALUE env, const char *key) {
   VALUE value = NIL_P(env) ? Qnil : rb_hash_lookup(env, rb_str_new_cstr(key));
   return RB_TYPE_P(value, T_STRING) ? rb_str_dup(value) : rb_str_new(NULL, 0);
 }
@@ -49,8 +49,9 @@ static void add(const listing *to, VALUE hash, VALUE env) {
 }
 
 static void put_line(VALUE hash, VALUE env) {
-  ab_put(hash, "method", text_of(env, "REQUEST_METHOD"));
-  ab_put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
+  ab_put(hash, "method", requests_text_of(env, "REQUEST_METHOD"));
+  ab_put(hash, "path",
+         rb_str_concat(requests_text_of(env, "SCRIPT_NAME"), requests_text_of(env, "PATH_INFO")));
 }
 
 static void put_lines(const listing *of) {
@@ -65,7 +66,7 @@ static void put_places_of_line(VALUE hash) {
   ab_put(hash, "path", Qnil);
 }
 
-static VALUE describe(const ab_call *call) {
+static VALUE requests_describe(const ab_call *call) {
   const ab_runner *runner = call->runner;
   ab_loop *loop = ab_driver_of(runner)->loop;
   VALUE hash = rb_hash_new();
@@ -130,7 +131,7 @@ static VALUE server_requests(VALUE self) {
   const ab_list *calls = &run->rack.calls;
   for (const ab_list *node = calls->next; node != calls; node = node->next) {
     const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
-    add(&all, describe(call), call->env);
+    add(&all, requests_describe(call), call->env);
   }
   if (run->threads) ab_thread_pool_each_job(run->threads, add_job, &all);
   put_lines(&all);

@@ -273,7 +273,7 @@ static const struct {
 /* Beyond a human life it does not matter how long. */
 #define LIFETIME 3e9
 
-static ab_nsec time_of(VALUE seconds) {
+static ab_nsec shutdown_time_of(VALUE seconds) {
   if (NIL_P(seconds)) return 0;
   double number = NUM2DBL(seconds);
   return (ab_nsec)((number < LIFETIME ? number : LIFETIME) * (double)AB_NSEC_PER_SEC);
@@ -283,9 +283,9 @@ void ab_shutdown_configure(ab_server *server, VALUE options) {
   ab_shutdown *shutdown = &server->shutdown;
   VALUE timeout = ab_option(options, "shutdown_timeout");
   /* 0 is for ever: a timeout of 0 is one of a nanosecond. */
-  shutdown->timeout = NIL_P(timeout) ? 0 : time_of(timeout) + 1;
-  shutdown->idle_timeout = time_of(ab_option(options, "idle_timeout"));
-  shutdown->delay = time_of(ab_option(options, "shutdown_delay"));
+  shutdown->timeout = NIL_P(timeout) ? 0 : shutdown_time_of(timeout) + 1;
+  shutdown->idle_timeout = shutdown_time_of(ab_option(options, "idle_timeout"));
+  shutdown->delay = shutdown_time_of(ab_option(options, "shutdown_delay"));
   for (size_t i = 0; i < AB_ARRAY_LEN(paths); i++) {
     VALUE path = ab_option(options, paths[i].name);
     if (NIL_P(path)) continue;

@@ -40,7 +40,7 @@ ab_tls_context *ab_tls_context_of(VALUE self) {
 /* --- what it is made of --- */
 
 /* An option's text, or NULL. It lives as long as the options. */
-static const char *text_of(VALUE options, const char *name, size_t *len) {
+static const char *tls_text_of(VALUE options, const char *name, size_t *len) {
   VALUE text = ab_option(options, name);
   if (NIL_P(text)) return NULL;
   Check_Type(text, T_STRING);
@@ -73,26 +73,26 @@ static enum ab_tls_verify verify_of(VALUE mode) {
 
 static void take_secret(ab_tls_options *terms, VALUE options) {
   size_t len = 0;
-  const char *secret = text_of(options, "ticket_secret", &len);
+  const char *secret = tls_text_of(options, "ticket_secret", &len);
   if (!secret) return;
   if (len != sizeof(terms->ticket_secret)) rb_raise(rb_eArgError, "ticket_secret: 32 bytes");
   memcpy(terms->ticket_secret, secret, len);
   terms->tickets = true;
 }
 
-static ab_tls_options options_of(VALUE options) {
+static ab_tls_options tls_options_of(VALUE options) {
   VALUE flags = ab_option(options, "verification_flags"), least = ab_option(options, "min_version");
   ab_tls_options terms = {
       .verify = verify_of(ab_option(options, "verify")),
       .verification_flags = NIL_P(flags) ? 0 : NUM2ULONG(flags),
-      .ciphers = text_of(options, "ciphers", NULL),
-      .ciphersuites = text_of(options, "ciphersuites", NULL),
+      .ciphers = tls_text_of(options, "ciphers", NULL),
+      .ciphersuites = tls_text_of(options, "ciphersuites", NULL),
       .min_version = NIL_P(least) ? 0 : NUM2INT(least),
       .http2 = RTEST(ab_option(options, "http2")),
-      .name = text_of(options, "name", NULL),
+      .name = tls_text_of(options, "name", NULL),
   };
-  terms.ca = text_of(options, "ca", &terms.ca_len);
-  terms.crl = text_of(options, "crl", &terms.crl_len);
+  terms.ca = tls_text_of(options, "ca", &terms.ca_len);
+  terms.crl = tls_text_of(options, "crl", &terms.crl_len);
   if (!terms.name) terms.name = "";
   take_secret(&terms, options);
   return terms;
@@ -123,7 +123,7 @@ static VALUE context_initialize(VALUE self, VALUE options) {
   VALUE memory;
   ab_tls_identity *identities = ALLOCV_N(ab_tls_identity, memory, count > 0 ? count : 1);
   for (long i = 0; i < count; i++) identities[i] = identity_of(rb_ary_entry(list, i));
-  ab_tls_options terms = options_of(options);
+  ab_tls_options terms = tls_options_of(options);
   terms.identities = identities;
   terms.identity_count = (size_t)count;
   ab_tls_problem problem = {""};
@@ -144,19 +144,19 @@ static VALUE names_of(const ab_tls_certificate *certificate) {
   return rb_obj_freeze(names);
 }
 
-static VALUE time_of(int64_t seconds) {
+static VALUE tls_time_of(int64_t seconds) {
   return rb_time_num_new(LL2NUM(seconds), Qnil);
 }
 
-static VALUE describe(const ab_tls_certificate *certificate) {
+static VALUE tls_describe(const ab_tls_certificate *certificate) {
   VALUE hash = rb_hash_new();
   ab_put(hash, "label", rb_utf8_str_new_cstr(certificate->label));
   ab_put(hash, "subject", rb_utf8_str_new_cstr(certificate->subject));
   ab_put(hash, "serial", rb_utf8_str_new_cstr(certificate->serial));
   ab_put(hash, "key", rb_utf8_str_new_cstr(certificate->key));
   ab_put(hash, "names", names_of(certificate));
-  ab_put(hash, "not_before", time_of(certificate->not_before));
-  ab_put(hash, "not_after", time_of(certificate->not_after));
+  ab_put(hash, "not_before", tls_time_of(certificate->not_before));
+  ab_put(hash, "not_after", tls_time_of(certificate->not_after));
   return rb_obj_freeze(hash);
 }
 
@@ -167,7 +167,7 @@ static VALUE context_certificates(VALUE self) {
   const ab_tls_context *context = ab_tls_context_of(self);
   VALUE result = rb_ary_new();
   for (size_t i = 0; i < ab_tls_context_certificates(context); i++) {
-    rb_ary_push(result, describe(ab_tls_context_certificate(context, i)));
+    rb_ary_push(result, tls_describe(ab_tls_context_certificate(context, i)));
   }
   RB_GC_GUARD(self);
   return result;

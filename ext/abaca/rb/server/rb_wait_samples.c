@@ -239,7 +239,7 @@ static bool still_waits(const look *look, const chosen *wait) {
 }
 
 /* Returns whether it could be described. */
-static bool describe(look *look, const chosen *wait, uint32_t *stack) {
+static bool samples_describe(look *look, const chosen *wait, uint32_t *stack) {
   const ab_call *call = ab_call_or_null(wait->handle);
   if (!call) return false;
   volatile VALUE label = ab_label_of(call), waiter = waiter_of(call);
@@ -258,7 +258,7 @@ static void charge_fresh(look *look) {
   ab_nsec until = ab_clock_monotonic() + BUDGET;
   for (size_t i = 0; i < look->count; i++) {
     if (i > 0 && ab_clock_monotonic() >= until) break;
-    if (describe(look, &look->list[i], &stacks[count])) count++;
+    if (samples_describe(look, &look->list[i], &stacks[count])) count++;
   }
   double all = (double)look->passed * (double)look->fresh;
   for (size_t i = 0; i < count; i++) charge(look->samples, stacks[i], all / (double)count);
