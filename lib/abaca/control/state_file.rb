@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../atomic_file"
 require_relative "../errors"
 
 module Abaca
@@ -39,7 +40,7 @@ module Abaca
         return unless @path
 
         mode = @permission || (token ? MODE_WITH_TOKEN : 0o666 & ~File.umask)
-        replace(text(control_url, token), mode)
+        AtomicFile.write(@path, text(control_url, token), mode:)
         @pid = Process.pid
       rescue SystemCallError => e
         raise ConfigError, "cannot write the state file: #{e.message}"
@@ -48,34 +49,10 @@ module Abaca
       # Removes the file if it is still this process's own: a call in a forked child, or after another server took over
       # the file, has no effect.
       def remove
-        return unless @pid == Process.pid
-
-        File.delete(@path) if self.class.read(@path)[:pid] == @pid
-      rescue SystemCallError
-        nil
+        AtomicFile.remove(@path) { self.class.read(@path)[:pid] == @pid } if @pid == Process.pid
       end
 
       private
-
-      # Never through a link that somebody has put there, in a folder that others may write to.
-      def replace(text, mode)
-        new = "#{@path}.#{Process.pid}"
-        delete(new)
-        File.open(new, File::WRONLY | File::CREAT | File::EXCL, mode) do |file|
-          file.chmod(mode)
-          file.write(text)
-        end
-        File.rename(new, @path)
-      rescue SystemCallError
-        delete(new)
-        raise
-      end
-
-      def delete(path)
-        File.delete(path)
-      rescue SystemCallError
-        nil
-      end
 
       def text(control_url, token)
         lines = { pid: Process.pid, control_url:, control_auth_token: token }.compact.map do |key, value|

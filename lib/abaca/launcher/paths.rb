@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../app_loader"
+require_relative "../atomic_file"
 
 module Abaca
   class Launcher
@@ -81,9 +82,9 @@ module Abaca
         AppLoader.find(@config[:rackup], folder || Dir.pwd) unless @config[:app]
       end
 
-      def pidfile = file(:pidfile, @config[:pidfile])
+      def pidfile = atomic_file(:pidfile)
 
-      def state_path = file(:state_path, @config[:state_path]) { |path| room(path) }
+      def state_path = atomic_file(:state_path)
 
       def binds
         @config.binds.each { |bind| socket(:binds, bind.path, bind) if bind.unix? }
@@ -100,13 +101,19 @@ module Abaca
 
       # --- what may be wrong ---
 
-      def file(name, path, &further)
-        return unless path
+      def file(name, path)
+        use(name, "write #{path}") { write(File.expand_path(path, folder)) }
+      end
+
+      # One that is replaced as a whole, in its folder.
+      def atomic_file(name)
+        path = @config[name] or return
 
         use(name, "write #{path}") do
           path = File.expand_path(path, folder)
-          write(path)
-          further&.call(path)
+          raise Errno::EISDIR if File.directory?(path)
+
+          AtomicFile.replaces?(path) ? check_folder_of(path) : write(path)
         end
       end
 
@@ -140,8 +147,10 @@ module Abaca
       end
 
       # Whether a file can be made there.
-      def room(path)
-        folder = File.dirname(File.realdirpath(path)) # where a link leads
+      def room(path) = check_folder_of(File.realdirpath(path)) # where a link leads
+
+      def check_folder_of(path)
+        folder = File.dirname(path)
         enter(folder)
         raise Errno::EACCES unless File.writable?(folder)
       end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../atomic_file"
+
 module Abaca
   class Launcher
     # The file that tells others which process serves.
@@ -13,7 +15,7 @@ module Abaca
       def write
         return unless @path
 
-        File.write(@path, "#{Process.pid}\n")
+        AtomicFile.write(@path, "#{Process.pid}\n", mode: 0o666 & ~File.umask)
         @pid = Process.pid
       rescue SystemCallError => e
         raise ConfigError, "cannot write the pidfile: #{e.message}"
@@ -22,11 +24,7 @@ module Abaca
       # Removes the file if it is still this process's own: a call in a forked child, or after another server took
       # over the file, has no effect.
       def remove
-        return unless @pid == Process.pid
-
-        File.delete(@path) if File.read(@path).to_i == @pid
-      rescue SystemCallError
-        nil
+        AtomicFile.remove(@path) { File.read(@path).to_i == @pid } if @pid == Process.pid
       end
     end
   end
