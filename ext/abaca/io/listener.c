@@ -219,7 +219,17 @@ static bool remove_stale(const struct sockaddr_un *address, socklen_t len) {
   return unlink(address->sun_path) == 0 || errno == ENOENT;
 }
 
-static bool bind_with_umask(int fd, const struct sockaddr_un *address, socklen_t len, int mask) {
+/* Sets the mode of a socket's file, if it has another one. Not by chmod, which would follow a link
+ * that somebody has put in its place. */
+static bool set_mode(const char *path, const struct stat *info, int mode) {
+  if (mode < 0 || (info->st_mode & 0777) == (mode_t)mode) return true;
+  return fchmodat(AT_FDCWD, path, (mode_t)mode, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* With its mode from the beginning, so that no client gets in under the wrong one. */
+static bool bind_with_mode(int fd, const struct sockaddr_un *address, socklen_t len,
+                           const ab_listener_options *options) {
+  int mask = options->mode >= 0 ? ~options->mode & 0777 : options->umask;
   mode_t before = mask >= 0 ? umask((mode_t)mask) : 0;
   int result = bind(fd, (const struct sockaddr *)address, len);
   int saved = errno;
@@ -231,9 +241,9 @@ static bool bind_with_umask(int fd, const struct sockaddr_un *address, socklen_t
 static bool bind_unix(ab_listener *listener, const struct sockaddr_un *address, socklen_t len,
                       const ab_listener_options *options) {
   bool abstract = address->sun_path[0] == '\0';
-  if (!bind_with_umask(listener->fd, address, len, options->umask)) {
+  if (!bind_with_mode(listener->fd, address, len, options)) {
     if (errno != EADDRINUSE || abstract || !remove_stale(address, len) ||
-        !bind_with_umask(listener->fd, address, len, options->umask))
+        !bind_with_mode(listener->fd, address, len, options))
       return false;
   }
   if (!abstract) {
@@ -242,8 +252,8 @@ static bool bind_unix(ab_listener *listener, const struct sockaddr_un *address, 
     listener->made_path = true;
     listener->dev = info.st_dev;
     listener->ino = info.st_ino;
-    /* Before listen, so that no client gets in under the wrong mode. */
-    if (options->mode >= 0 && chmod(address->sun_path, (mode_t)options->mode) != 0) return false;
+    /* The umask has no effect in a folder with a default ACL. */
+    if (!set_mode(address->sun_path, &info, options->mode)) return false;
   }
   return listen_with(listener->fd, options);
 }
@@ -301,7 +311,7 @@ static bool own_path(ab_listener *listener, const ab_listener_options *options) 
   listener->made_path = true;
   listener->dev = info.st_dev;
   listener->ino = info.st_ino;
-  return options->mode < 0 || chmod(listener->name, (mode_t)options->mode) == 0;
+  return set_mode(listener->name, &info, options->mode);
 }
 
 ab_listener *ab_listener_inherit(const ab_mem *mem, int fd, const ab_listener_options *options,

@@ -72,7 +72,7 @@ typedef struct ab_listener_options {
                           probes is a broken connection; 0: the system's, which is hours */
   bool reuse_port;     /* SO_REUSEPORT */
   int umask;           /* unix: the process's while the socket file is made; -1: as it is */
-  int mode;            /* unix: chmod of the socket file; -1: none */
+  int mode;            /* unix: of the socket file, in place of umask; -1: what umask leaves */
 } ab_listener_options;
 
 /* Listens on a numeric IPv4 or IPv6 address (EINVAL for anything else); "::" serves IPv4 too.

@@ -448,6 +448,41 @@ CHECK_CASE(unix_applies_umask_and_mode) {
   remove_dir();
 }
 
+/* Whoever may write to the folder puts a link in the socket's place, at the moment at which its
+ * mode is set by the path. */
+int chmod(const char *path, mode_t mode) {
+  if (unlink(path) != 0 || symlink("theirs", path) != 0) abort();
+  return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
+static mode_t mode_of(const char *path) {
+  struct stat info;
+  CHECK_INT(0, lstat(path, &info));
+  return info.st_mode & 0777;
+}
+
+CHECK_CASE(unix_sets_the_mode_of_nothing_else) {
+  make_dir();
+  char theirs[64];
+  snprintf(theirs, sizeof theirs, "%s", path_in_dir("theirs"));
+  close(open(theirs, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  const char *path = path_in_dir("sock");
+  ab_listener_options options = {.umask = 0077, .mode = 0664};
+  ab_listener *listener = ab_listener_unix(&ab_mem_libc, path, &options);
+  CHECK_INT(0664, mode_of(path));
+  options.mode = 0666;
+  ab_listener *heir =
+      ab_listener_inherit(&ab_mem_libc, dup(ab_listener_fd(listener)), &options, true);
+  CHECK_INT(0666, mode_of(path));
+  CHECK_INT(0600, mode_of(theirs));
+  ab_listener_keep(listener);
+  ab_listener_fini(listener);
+  ab_listener_fini(heir);
+  unlink(path);
+  unlink(theirs);
+  remove_dir();
+}
+
 CHECK_CASE(unix_knows_abstract_names) {
   CHECK_NEEDS(ABSTRACT_NAMES);
   char name[64];
