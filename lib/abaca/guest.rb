@@ -33,6 +33,7 @@ module Abaca
       @grace = grace
       @watched = watched
       @hurried = @ended = false
+      @limits = Thread::Queue.new
       @strays = 0
       @thread = Thread.current
       @process = Process.pid
@@ -45,6 +46,7 @@ module Abaca
     def run
       scheduler = attach
       interruptible do
+        begin_reaper
         Fiber.schedule { serve(scheduler) }
         go(scheduler)
       ensure
@@ -125,15 +127,15 @@ module Abaca
       end_scheduler_after(overdue ? 0 : @grace) if Process.pid == @process
     end
 
-    # A scheduler runs as long as it has fibers, and has no way to say that their time is over.
-    def end_scheduler_after(seconds)
-      limit = now + seconds
-      # It may raise before it is assigned here, which is needed to end it.
-      Thread.handle_interrupt(Shutdown => :never) do
-        @reaper = Thread.new { reap(limit) }
-        @reaper.report_on_exception = false
-      end
+    # A scheduler runs as long as it has fibers, and has no way to say that their time is over. The thread that does so
+    # is made at the beginning: at the end there may be none to be had.
+    def begin_reaper
+      @reaper = Thread.new { reap(@limits.pop) }
+      @reaper.name = "abaca guest"
+      @reaper.report_on_exception = false
     end
+
+    def end_scheduler_after(seconds) = @limits << (now + seconds)
 
     def reap(limit)
       sleep STEP until @ended || @hurried || now >= limit

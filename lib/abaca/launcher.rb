@@ -70,6 +70,7 @@ module Abaca
     # @raise [ConfigError] if the app does not load, or listening fails
     def run
       prepare_process
+      @overdue.start
       watch_boot
       @banner.show_head(@log)
       begin_control
@@ -78,6 +79,7 @@ module Abaca
       serve
     ensure
       end_control
+      @overdue.cancel
       @log&.release
     end
 
@@ -248,7 +250,6 @@ module Abaca
       @listeners&.close
       @pidfile&.remove
       signals&.restore
-      @overdue.cancel
     end
 
     # With workers, also whenever a phased restart is over: done, or given up.
@@ -316,7 +317,7 @@ module Abaca
 
       @log.error("the server does not end; the process ends without it")
       dump
-      @runner.kill
+      @runner&.kill
       @log.flush
       @control&.remove_files
       @pidfile&.remove

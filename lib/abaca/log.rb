@@ -206,6 +206,9 @@ module Abaca
       nil
     end
 
+    # Starts the writer threads, so that lines are written also when there are no threads to be had any more.
+    def prepare = [@out, @err].uniq.each(&:prepare)
+
     # Waits until everything so far is written.
     #
     # @param timeout [Numeric] seconds to wait at most

@@ -160,7 +160,7 @@ module Abaca
       ensure
         @state = :stopped
         @engine.close
-        @log.release
+        @config[:log] ? @log.flush : @log.release # somebody else's is used after this
       end
     end
 

@@ -104,6 +104,22 @@ class HotRestartTest < Minitest::Test
     assert_ends(server)
   end
 
+  # Nor does it end when it is told to. Nothing is left of it, and the next try may succeed.
+  def test_a_new_program_that_hangs
+    server = boot("1", "restart_timeout 2")
+    app("trap('TERM', 'IGNORE')\nsleep")
+    server.signal(:USR2)
+    server.wait_for(/the restart failed: the new program is not ready after 2(?:\.0)? s; this program serves on/)
+
+    assert_empty children(server)
+    assert_equal "1 #{server.pid} -", ask(server)
+    app(APP)
+    version!("2")
+    restart(server)
+    assert_equal "2 #{server.pid} -", ask(server)
+    assert_ends(server)
+  end
+
   # The stand-in does not outlive the process that it stands in for.
   def test_a_new_program_that_boots_in_the_stand_in_only
     path = "#{@directory}/s"

@@ -6,7 +6,7 @@ require_relative "answer"
 module Abaca
   class Control
     # The answering end of a pair of sockets (Questions has the other one). Each question runs on a thread of its own,
-    # so that none waits for another.
+    # so that none waits for another, unless there is no thread to be had: a server can be stopped nevertheless.
     class Replies
       # @param socket [UNIXSocket]
       # @param log [Log]
@@ -42,9 +42,8 @@ module Abaca
         thread = Thread.new { reply(line) }
         thread.name = "abaca control act"
         thread.report_on_exception = false
-      rescue ThreadError => e
-        @log.error("control server: /#{line[:do]}: #{e.message}")
-        tell(line, Answer.text(503, "#{line[:do]} failed; the log says why"))
+      rescue ThreadError
+        reply(line)
       end
 
       def note(line)

@@ -140,8 +140,7 @@ module Abaca
           @connections[thread] = socket
         end
       rescue ThreadError
-        socket.close
-        raise
+        Thread.handle_interrupt(Object => :immediate) { serve(socket) } # others wait meanwhile
       end
 
       def serve(socket)
@@ -258,7 +257,7 @@ module Abaca
 
       def begin_stream
         @lock.synchronize do
-          next false if @connections.count { |thread, _| thread[:streams] } >= STREAMS
+          next false if @connections.count { |thread, _| thread[:streams] } >= STREAMS || Thread.current == @thread
 
           Thread.current[:streams] = true
         end

@@ -122,6 +122,8 @@ module Abaca
         @socket.close
         @log.warn("the watch has ended, and is started anew") unless @closing
         Process.detach(@pid) # the first process of a container gets all orphans
+      rescue ThreadError
+        nil # none to be had: nobody waits for its end
       end
 
       def start_anew

@@ -61,7 +61,15 @@ module Abaca
         servers << MetricsServer.new(@port, metrics:, log:) if @port
         watch_launcher(ends)
         told = ends.pop or return
-        servers.map { |server| Thread.new { server.close(silent: told) } }.each(&:join)
+        servers.filter_map { |server| close(server, told) }.each(&:join)
+      end
+
+      # Returns the thread, so that none waits for another; nil: there was none to be had, and the server is closed.
+      def close(server, silent)
+        Thread.new { server.close(silent:) }
+      rescue ThreadError
+        server.close(silent:)
+        nil
       end
 
       def control_servers(launcher, metrics, log)

@@ -39,6 +39,7 @@ module Abaca
         @systemd = systemd
         @stand_in = stand_in
         @state = :idle
+        @cancelled = false
       end
 
       # Begins, unless a restart is under way. A trap handler may call it.
@@ -48,13 +49,15 @@ module Abaca
         @state = :booting
         Thread.new { restart }.name = "abaca restart"
         nil
+      rescue ThreadError => e
+        give_up(e.message)
       end
 
       # @return [Boolean] whether the process goes on with a new program once the old one has drained
-      def pending? = @state == :draining
+      def pending? = @state == :draining && !@cancelled
 
       # The process is to end instead. A trap handler may call it.
-      def cancel = @state = :cancelled
+      def cancel = @cancelled = true
 
       # Becomes the new program. Returns only if the process is to end, as a signal has said meanwhile.
       #
@@ -82,7 +85,7 @@ module Abaca
         @log.info("* Restarting...")
         @systemd.reloading
         trouble = (@stand_in ? start_stand_in : keep_sockets)
-        return if @state == :cancelled
+        return if @cancelled
         return give_up(trouble) if trouble
 
         @state = :draining
@@ -125,7 +128,7 @@ module Abaca
       def await_stand_in
         limit = now + @config[:restart_timeout]
         pairs = []
-        while @state == :booting
+        until @cancelled
           return end_stand_in("is not ready after #{@config[:restart_timeout]} s") if now > limit
           next unless @messages.ready?(LOOK)
 
@@ -145,12 +148,26 @@ module Abaca
 
       # It has no way back: nothing has been accepted that only it knows of, unless it serves already.
       def end_stand_in(trouble)
-        Process.kill(:TERM, @pid)
-        reaper = Process.detach(@pid)
-        Process.kill(:KILL, @pid) unless reaper.join(LOOK * 10)
+        %i[TERM KILL].find do |name|
+          Process.kill(name, @pid)
+          ended_within?(LOOK * 10)
+        end
         "the new program #{trouble}"
       rescue Errno::ESRCH
         "the new program #{trouble}"
+      end
+
+      # Looks again and again, since a thread that waits may not be had.
+      def ended_within?(seconds)
+        limit = now + seconds
+        until (ended = Process.wait(@pid, Process::WNOHANG))
+          return false if now > limit
+
+          sleep(LOOK / 10)
+        end
+        ended
+      rescue Errno::ECHILD
+        true # other code has waited for any child
       end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

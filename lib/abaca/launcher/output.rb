@@ -25,6 +25,7 @@ module Abaca
           redirect
         end
         @log = Log.new(@out, @err, level:, format: @config[:log_format], formatter: @config[:formatter], pid:)
+                  .tap(&:prepare)
       end
 
       # Opens the files anew, after they were moved. A trap handler may call it.

@@ -103,6 +103,8 @@ module Abaca
       def dismiss
         @messages.put(DONE)
         Process.detach(@pid)
+      rescue ThreadError
+        nil # none to be had: nobody waits for its end
       ensure
         @messages.close
       end

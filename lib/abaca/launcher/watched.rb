@@ -31,6 +31,7 @@ module Abaca
       def forget_in_worker
         @control.become_worker
         @keeper&.forget
+        @overdue.forget
       end
 
       # What there is still, if the app has not loaded. A forked child has none of it.

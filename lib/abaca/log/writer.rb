@@ -28,6 +28,13 @@ module Abaca
         begin_anew
       end
 
+      # Starts the thread, which the first line would do: there may be none to be had by then.
+      def prepare
+        begin_anew if forked?
+        @queue << Flush.new(Thread::Queue.new, false)
+        start unless writes?
+      end
+
       # Takes one line, or several that belong together, each with its end.
       def push(line)
         begin_anew if forked?

@@ -65,6 +65,7 @@ module Abaca
         end
 
         def start
+          @overdue.start
           signals.trap
           @mailbox.close_reader
           @lifeline.watch { orphaned }
@@ -119,6 +120,7 @@ module Abaca
 
         # In a process forked from this one.
         def child(place)
+          @overdue.forget
           Worker.new(@config, place, app: @app, log: @log, output: @output, master: @master, slots: @slots,
                                      keeper: @keeper, control: @control)
                 .run(@spare, @mailbox, @lifeline)
