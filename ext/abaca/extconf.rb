@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Builds abaca/abaca.so out of all rooms.
+# Builds abaca/abaca.so out of all rooms, and the small library beside it (preloaded.rb).
 #
 # Switches, all from the environment:
 #   ABACA_WERROR=1    warnings are errors (our own builds)
@@ -14,6 +14,7 @@ require "etc"
 require "io/console"
 require "rbconfig"
 require_relative "../../lib/abaca/packages"
+require_relative "preloaded"
 require_relative "probes"
 require_relative "units"
 
@@ -134,7 +135,10 @@ $CFLAGS << " #{libcall}" if try_cflags(libcall)
 [$CFLAGS, $LDFLAGS, $DLDFLAGS].each { |flags| flags.gsub!(/-flto\S*|-f(?:no-)?fat-lto-objects/, "") }
 
 # RubyGems runs make without -j. Ruby's own headers are not POSIX.
-additions = ["MAKEFLAGS += -j#{Etc.nprocessors}\n", *Units.rules]
-additions << "unit_rb%.o: DEFS += -D_GNU_SOURCE\n" if ENV["ABACA_PORTABLE"] == "1"
-$cleanfiles << "*.d"
+additions = ["MAKEFLAGS += -j#{Etc.nprocessors}
+", *Units.rules]
+additions << "unit_rb%.o: DEFS += -D_GNU_SOURCE
+" if ENV["ABACA_PORTABLE"] == "1"
+$cleanfiles.push("*.d", Preloaded::FILE)
 create_makefile("abaca/abaca") { |lines| [*lines, *additions] }
+Preloaded.add_rules if $defs.include?("-DAB_HAS_PRELOAD")

@@ -35,6 +35,7 @@ module Probes
     "PIDFD" => ["unistd.h sys/syscall.h", "syscall(SYS_pidfd_open, 0, 0);"],
     "SUBREAPER" => ["sys/prctl.h", "prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);"],
     "PROC" => LINUX_ONLY,
+    "PRELOAD" => LINUX_ONLY, # others have it by another name, or nobody has tried
     "ZEROING_DONTNEED" => LINUX_ONLY, # others have a call of this name, and pages stay as they were
     "MALLOC_USABLE_SIZE" => ["malloc.h", "malloc_usable_size(0);"],
     "MEMMEM" => ["string.h", "memmem(0, 0, 0, 0);"],

@@ -40,9 +40,7 @@ module Abaca
       return 0 if @done
       return check if @check
 
-      settled = config
-      PrunedBundle.leave(settled, @argv) if settled[:prune_bundler]
-      Launcher.new(settled, argv: @argv, out: @out, err: @err).run
+      serve
       0
     rescue OptionParser::ParseError, ConfigError => e
       complain(e)
@@ -56,6 +54,14 @@ module Abaca
     end
 
     private
+
+    # Catches signals before the configuration file runs.
+    def serve
+      signals = Launcher::Signals.new
+      settled = config
+      PrunedBundle.leave(settled, @argv, signals) if settled[:prune_bundler]
+      Launcher.new(settled, argv: @argv, out: @out, err: @err, signals:).run
+    end
 
     def parse
       return if @parsed

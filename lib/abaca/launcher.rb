@@ -4,6 +4,7 @@ require_relative "control"
 require_relative "launcher/actions"
 require_relative "launcher/banner"
 require_relative "launcher/certificates"
+require_relative "launcher/endings"
 require_relative "launcher/hot_restart"
 require_relative "launcher/listeners"
 require_relative "launcher/only_slot"
@@ -27,6 +28,7 @@ module Abaca
     autoload :Cluster, File.expand_path("launcher/cluster", __dir__)
     include Actions
     include Certificates
+    include Endings
     include Watched
 
     class << self
@@ -38,6 +40,8 @@ module Abaca
     attr_reader :config
     # @return [Plugins] those that run in this process
     attr_reader :plugins
+    # @return [Signals] its handlers
+    attr_reader :signals
 
     # @param config [Config]
     # @param app [#call, nil] in place of the configuration's app or rackup file
@@ -45,7 +49,9 @@ module Abaca
     #   is started again by a restart
     # @param out [IO] takes banner and access log
     # @param err [IO] takes warnings and errors
-    def initialize(config, app: nil, argv: nil, out: $stdout, err: $stderr)
+    # @param signals [Signals, nil] those that were caught before there was a configuration; nil: none were
+    def initialize(config, app: nil, argv: nil, out: $stdout, err: $stderr, signals: nil)
+      @signals = signals || Signals.new
       @succession = Succession.new
       @keeper = nil
       @config = config = @succession.adapt(config)
@@ -74,23 +80,14 @@ module Abaca
       watch_boot
       @banner.show_head(@log)
       begin_control
+      @signals.ending { end_boot }
       @runner = make_runner
-      end_runner if @halted || @stops.positive?
+      end_runner if ending?
       serve
     ensure
       end_control
       @overdue.cancel
       @log&.release
-    end
-
-    # Stops gracefully; the second time, at once; the third time without waiting for anything. A call before the
-    # server exists applies to it. A trap handler may call it.
-    def stop
-      @stops += 1
-      return @overdue.now if @stops > 2
-      return halt if @stops > 1
-
-      end_runner
     end
 
     # Restarts the program in this process, with what it listens on; docs/signals.md has the stages. A call before the
@@ -109,12 +106,6 @@ module Abaca
       @log.info(@runner.parting)
       @overdue.give(@runner.patience(at_once: false))
       @runner.hand_over
-    end
-
-    # Stops at once. A trap handler may call it.
-    def halt
-      @halted = true
-      end_runner
     end
 
     # Writes into the log what every request waits for, without stopping anything; workers do so by themselves. A trap
@@ -202,6 +193,7 @@ module Abaca
       @folder = @paths.folder
       @paths.use(:directory, "change to #{@folder}") { Dir.chdir(@folder) } if @folder
       @log = @paths.use(:redirect) { @output.open(pid: clustered?) }
+      @pidfile = Pidfile.new(@config[:pidfile], written: @succession.successor?)
       @plugins = Plugins.new(self, @config, @log)
       ENV["RACK_ENV"] = @config[:environment]
       @systemd = Systemd.new(@log, silent: @succession.stand_in?)
@@ -213,15 +205,13 @@ module Abaca
 
     def make_parts
       @listeners = Listeners.new(@config, @log, @succession, @keeper)
-      @pidfile = Pidfile.new(@config[:pidfile])
       @restart_file = RestartFile.new(restart_file) { restart }
     end
 
     def serve
       @paths.check(Paths::AFTER_APP)
       make_parts
-      signals = Signals.new(actions)
-      signals.trap
+      @signals.trap(actions)
       @runner.listen(@listeners.open)
       @pidfile.write
       Launcher.current = self
@@ -237,19 +227,19 @@ module Abaca
       @log.info("- Goodbye!")
       nil
     ensure
-      close(signals) if Process.pid == @pid
+      close if Process.pid == @pid
     end
 
     # Not for a forked child, which unwinds #serve if a signal ends it before it runs code of its own. A signal may come
     # between any two of these: it finds our handlers, and nothing they do outlasts this method.
-    def close(signals)
-      [@errands, @control, @restart_file, @systemd, @keeper].each { |part| part&.close }
+    def close
+      [@errands, @control, @restart_file, @systemd, @keeper, @hot_restart].each { |part| part&.close }
       Launcher.current = nil
       @runner.close
       @slots&.close
       @listeners&.close
-      @pidfile&.remove
-      signals&.restore
+      @pidfile.remove
+      @signals.restore
     end
 
     # With workers, also whenever a phased restart is over: done, or given up.
@@ -284,8 +274,11 @@ module Abaca
     # A stand-in ends when its successor serves, or when there is none any more.
     def succeed
       places = @listeners.places
-      @hot_restart = HotRestart.new(self, @origin, @log, places, @systemd, stand_in: overlap?) unless stand_in?
-      @succession.serving(places) { |succeeded| succeeded ? hand_over : stop }
+      # `rails server` and others have pidfiles that allow one process only.
+      @hot_restart = HotRestart.new(self, @origin, @log, places, @systemd, command: !@argv.nil?) unless stand_in?
+      @succession.serving(places, held: @signals.held?) { |succeeded| succeeded ? hand_over : stop }
+      return @hot_restart&.cancel if ending?
+
       @hot_restart&.begin if @restart_wanted
     end
 
@@ -297,30 +290,5 @@ module Abaca
     end
 
     def restart_file = (ENV["RESTART_FILE"] || "tmp/restart.txt" if @config[:plugins].include?("tmp_restart"))
-
-    # `rails server` and others have pidfiles that allow one process only.
-    def overlap? = @argv && @config[:restart_overlap]
-
-    def end_runner
-      return unless @runner
-
-      @hot_restart&.cancel
-      @plugins.pause
-      @systemd.stopping
-      @log.info(@halted ? "* Stopping immediately!" : @runner.parting)
-      @overdue.give(@runner.patience(at_once: @halted))
-      @runner.stop(at_once: @halted)
-    end
-
-    def report_overdue
-      return become_the_next if @hot_restart&.pending?
-
-      @log.error("the server does not end; the process ends without it")
-      dump
-      @runner&.kill
-      @log.flush
-      @control&.remove_files
-      @pidfile&.remove
-    end
   end
 end

@@ -26,6 +26,7 @@ module Abaca
       user_timeout: "TCP_USER_TIMEOUT",
       abstract_sockets: "abstract sockets",
       subreaper: "subreapers",
+      held_signals: "signals held across an exec",
       proc: "/proc",
       cgroups: "cgroups"
     }.freeze

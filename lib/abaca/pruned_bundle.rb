@@ -30,8 +30,9 @@ module Abaca
       #
       # @param config [Config]
       # @param argv [Array<String>] arguments of the command
+      # @param signals [Launcher::Signals] those that were caught are held for the new program
       # @raise [ConfigError] if an extra dependency is not in the bundle, or the program cannot be executed
-      def leave(config, argv)
+      def leave(config, argv, signals)
         return if left? || !wanted?(config) || !bundled?
 
         require_relative "launcher/origin"
@@ -39,8 +40,10 @@ module Abaca
         environment = environment_outside(origin.environment)
         environment.update(WORDS => Shellwords.join(origin.words), CHANGED => changes(origin.environment, environment),
                            PATHS => paths_of(config[:extra_runtime_dependencies]).join(File::PATH_SEPARATOR))
-        Process.exec(environment, [RbConfig.ruby, RbConfig.ruby], "--disable=gems", COMMAND, *argv,
-                     unsetenv_others: true, close_others: false)
+        signals.hold do
+          Process.exec(signals.for_next(environment), [RbConfig.ruby, RbConfig.ruby], "--disable=gems", COMMAND, *argv,
+                       unsetenv_others: true, close_others: false)
+        end
       rescue SystemCallError => e
         raise ConfigError, "prune_bundler: #{e.message}"
       end

@@ -54,10 +54,10 @@ class ClusterPrunedBundleTest < Minitest::Test
          .merge("BUNDLE_GEMFILE" => File.join(@directory, "Gemfile"), "RUBYOPT" => "-rbundler/setup")
   end
 
-  def run_pruned(config = "", count: 2)
+  def run_pruned(config = "", count: 2, env: {})
     File.write(File.join(@directory, "abaca.rb"), "workers 2\nprune_bundler\n#{config}")
     File.write(File.join(@directory, "config.ru"), APP)
-    start_abaca("-b", "tcp://127.0.0.1:0", "-C", "abaca.rb", env: environment_of_bundle)
+    start_abaca("-b", "tcp://127.0.0.1:0", "-C", "abaca.rb", env: environment_of_bundle.merge(env))
       .tap { |command| wait_for_workers(command, count) }
   end
 
@@ -103,6 +103,27 @@ class ClusterPrunedBundleTest < Minitest::Test
     command.wait_for(/\* Restarting: .*abaca\.rb/)
     assert(eventually { booted(command).size >= 6 }, command.text)
     assert_equal "2 false", ask(command)
+    assert_equal 0, finish(command)
+  end
+
+  # They come in the bundle, which the master then leaves by another exec.
+  def test_signals_at_a_hot_restart
+    need_platform(:held_signals)
+    boot = File.join(@directory, "boot.rb")
+    File.write(boot, <<~RUBY)
+      %w[-HUP -URG].each { |name| system("kill", name, Process.pid.to_s) } if ENV.key?("ABACA_SUCCESSOR")
+    RUBY
+    command = run_pruned(<<~'RUBY', count: 0, env: { "RUBYOPT" => "-rbundler/setup -r#{boot}" })
+      Abaca::Launcher.prepend(Module.new do
+        def actions = super.to_h { |name, action| [name, -> { $stdout.syswrite("acted on #{name}\n") && action.call }] }
+      end)
+      stdout_redirect "log", "log", true
+    RUBY
+    log = File.join(@directory, "log")
+    assert eventually(within: 45) { File.file?(log) && File.read(log).scan(BOOTED).size == 2 }
+    command.signal(:USR2)
+    assert eventually(within: 45) { File.read(log).scan(BOOTED).size == 6 }, File.read(log)
+    assert_equal({ "HUP" => 1, "URG" => 1, "USR2" => 1 }, File.read(log).scan(/^acted on (?!CHLD)(\w+)$/).flatten.tally)
     assert_equal 0, finish(command)
   end
 

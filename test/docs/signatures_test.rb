@@ -29,7 +29,8 @@ class SignaturesTest < Minitest::Test
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallEvents StallReports Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Messages Launcher::Origin Launcher::Succession Packages
-    Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
+    Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::Endings Launcher::FromPuma SchedulerClass
+    Server::TLSListeners
     Page::Files Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor
     WaitSamples Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched

@@ -21,6 +21,7 @@ static void init_engine(VALUE mAbaca) {
   ab_init_listen(mAbaca, cEngine);
   ab_init_server_slot(cEngine);
   ab_init_shutdown(cEngine);
+  ab_init_signals(cEngine);
   ab_init_orphans(cEngine);
   ab_init_control(cEngine);
   ab_init_stats(cEngine);

@@ -23,6 +23,7 @@ static const struct {
     {"user_timeout", AB_HAS(USER_TIMEOUT)},
     {"abstract_sockets", AB_HAS(ABSTRACT_NAMES)},
     {"subreaper", AB_HAS(SUBREAPER)},
+    {"held_signals", AB_HAS(PRELOAD)},
     {"proc", AB_HAS(PROC)},
     {"cgroups", AB_HAS(PROC)},
 };

@@ -2,6 +2,7 @@
 
 require_relative "inherited"
 require_relative "origin"
+require_relative "signals"
 require_relative "succession"
 
 module Abaca
@@ -11,8 +12,8 @@ module Abaca
     # process keeps its number; when that serves too, it ends the stand-in. A new program that does not boot is found by
     # the stand-in, and the old one serves on. docs/signals.md says why.
     class HotRestart
-      # Signals that would end the process while Ruby boots again: they are ignored until there are handlers.
-      UNTIMELY = %w[HUP USR1 USR2 TTIN TTOU].freeze
+      # Signals that would end the process while Ruby boots again. Where they cannot be held, they are ignored.
+      UNTIMELY = ["HUP", "USR1", "USR2", "TTIN", "TTOU", Signals::DUMP].freeze
       # What the next program must not find in its environment.
       STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Regexp.union(Succession::HEIRS)}|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
       # What nobody shall read in the log.
@@ -29,21 +30,25 @@ module Abaca
       # @param log [Log]
       # @param places [Array<Inherited::Place>] where the old program listens
       # @param systemd [Systemd]
-      # @param stand_in [Boolean] or else connections wait in the kernel's queue while the new program boots
-      def initialize(launcher, origin, log, places, systemd, stand_in:)
+      # @param command [Boolean] whether the new program is the command, of which two may run, and that takes signals
+      #   which were held for it; or else connections wait in the kernel's queue while it boots
+      def initialize(launcher, origin, log, places, systemd, command:)
         @launcher = launcher
+        @signals = launcher.signals
         @config = launcher.config
         @origin = origin
         @log = log
         @places = places
         @systemd = systemd
-        @stand_in = stand_in
+        @stand_in = command && @config[:restart_overlap]
+        @holds = command && !@stand_in && @signals.can_hold? # a stand-in tries whether it works
         @state = :idle
         @cancelled = false
       end
 
-      # Begins, unless a restart is under way. A trap handler may call it.
+      # Begins, unless a restart is under way or the process ends. A trap handler may call it.
       def begin
+        return if @cancelled
         return @log.warn("a restart is under way already") unless @state == :idle
 
         @state = :booting
@@ -70,14 +75,17 @@ module Abaca
         remove_files
         @log.info("* Restarting: #{@origin.words.join(' ').gsub(TOKEN, '\1***')}")
         @log.release
+        words = successor(Succession::HEIRS.zip(heirs).to_h.compact, changes)
+        return @signals.hold { Process.exec(*words) if pending? } if words.first.key?(Signals::HELD)
+
         UNTIMELY.each { |name| Signal.trap(name, "IGNORE") }
-        heirs = Succession::HEIRS.zip(heirs).to_h.compact
-        changes = changes.merge(heirs.transform_values(&:to_s))
-        Process.exec(*command(@heirs, Succession::SUCCESSOR, [@messages&.fileno, @pid].compact.join(" "), changes,
-                              [@messages&.fileno, *heirs.values.flat_map(&:fds)].compact))
+        Process.exec(*words) if pending?
       rescue SystemCallError => e
         raise ConfigError, "the restart failed: #{e.message}"
       end
+
+      # The process ends. Where no stand-in does so, removes the files of sockets that were meant for the new program.
+      def close = (@places.each(&:remove_file) if @state == :draining && !@stand_in)
 
       private
 
@@ -112,11 +120,19 @@ module Abaca
         @heirs = pairs.map { |place, ios| Inherited::Place.new(place.url, ios.map(&:fileno), place.mark) }
       end
 
+      def successor(heirs, changes)
+        environment = base.merge(changes, heirs.transform_values(&:to_s),
+                                 { Succession::SUCCESSOR => [@messages&.fileno, @pid].compact.join(" ") })
+        environment = @signals.for_next(environment) if @holds
+        command(@heirs, environment, [@messages&.fileno, *heirs.values.flat_map(&:fds)].compact)
+      end
+
       # Returns what is wrong, nil when it serves.
       def start_stand_in
         @messages, others = Messages.pair
         number = others.fileno
-        @pid = Process.spawn(*command(@places, Succession::STAND_IN, number.to_s, {}, [number]))
+        environment = base.merge(Succession::STAND_IN => number.to_s)
+        @pid = Process.spawn(*command(@places, @signals.for_next(environment, trial: true), [number]))
         others.close
         trouble = await_stand_in or return
         @messages.close
@@ -128,6 +144,7 @@ module Abaca
       def await_stand_in
         limit = now + @config[:restart_timeout]
         pairs = []
+        @holds = false
         until @cancelled
           return end_stand_in("is not ready after #{@config[:restart_timeout]} s") if now > limit
           next unless @messages.ready?(LOOK)
@@ -136,7 +153,7 @@ module Abaca
           return end_stand_in("ended before it was ready (its message is above)") unless text
           return keep(pairs) && nil if text == Succession::READY
 
-          pairs << [place_of(text), ios]
+          text == Succession::HELD ? @holds = true : pairs << [place_of(text), ios]
         end
         end_stand_in("is not needed any more")
       end
@@ -187,10 +204,13 @@ module Abaca
         @places.each { |place| place.remove_file unless wanted.include?(place.url) }
       end
 
+      def base
+        @origin.environment.reject { |name, _| STALE.match?(name) }.update("PWD" => @origin.directory)
+      end
+
       # Arguments of Process.exec and Process.spawn.
-      def command(places, role, value, changes, others)
-        environment = @origin.environment.reject { |name, _| STALE.match?(name) }
-        environment.update("PWD" => @origin.directory, **Inherited.variables(places), role => value, **changes)
+      def command(places, environment, others)
+        environment = environment.merge(Inherited.variables(places))
         program, *arguments = @origin.words
         fds = places.flat_map(&:fds) + others
         [environment, [program, program], *arguments,

@@ -48,6 +48,9 @@ module Abaca
       # @return [Boolean] whether an earlier program of this process had it
       def before?(place) = @before.include?(place)
 
+      # Removes the files of the sockets that are ours: nobody listens any more.
+      def remove_files = @before.each(&:remove_file)
+
       # @return [Array<Place>] those that were activated, and are not taken yet
       def activated = @places.select(&:activated?)
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "rbconfig"
+require_relative "signals"
 
 module Abaca
   class Launcher
@@ -29,7 +30,7 @@ module Abaca
         @root = root
         given = strings(COMMAND)
         @intact = given.drop(1).any? { |word| !word.empty? }
-        @environment = without_bundle(original_environment).freeze
+        @environment = Signals.clean(without_bundle(original_environment)).freeze
         @words = (PrunedBundle.words_of_start || (@intact ? given : renewed)).freeze
         @words = [*split(command), *argv].freeze if command
         @directory = remembered_directory

@@ -146,8 +146,8 @@ module Abaca
         raise Errno::EACCES unless File.writable?(path)
       end
 
-      # Whether a file can be made there.
-      def room(path) = check_folder_of(File.realdirpath(path)) # where a link leads
+      # Whether a file can be made where a link leads.
+      def room(path) = check_folder_of(File.realdirpath(path))
 
       def check_folder_of(path)
         folder = File.dirname(path)

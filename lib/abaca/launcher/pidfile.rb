@@ -7,8 +7,10 @@ module Abaca
     # The file that tells others which process serves.
     class Pidfile
       # @param path [String, nil] nil: no file, and the methods do nothing
-      def initialize(path)
+      # @param written [Boolean] whether an earlier program of this process may have written it
+      def initialize(path, written: false)
         @path = path && File.expand_path(path)
+        @pid = Process.pid if written
       end
 
       # @raise [ConfigError] when it cannot be written
@@ -24,7 +26,7 @@ module Abaca
       # Removes the file if it is still this process's own: a call in a forked child, or after another server took
       # over the file, has no effect.
       def remove
-        AtomicFile.remove(@path) { File.read(@path).to_i == @pid } if @pid == Process.pid
+        AtomicFile.remove(@path) { File.read(@path).to_i == @pid } if @path && @pid == Process.pid
       end
     end
   end

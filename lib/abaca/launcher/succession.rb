@@ -15,8 +15,9 @@ module Abaca
       SUCCESSOR = "ABACA_SUCCESSOR"
       # What has listened beside the app: the control server, `metrics_port`, the dashboard.
       HEIRS = %w[CONTROL METRICS DASHBOARD].map { |name| "ABACA_INHERIT_#{name}" }.freeze
-      # Messages of the two: a listener with its descriptors, all is ready, and the end.
+      # Messages of the two: a listener with its descriptors, signals were held, all is ready, and the end.
       LISTENER = "listener"
+      HELD = "held"
       READY = "ready"
       DONE = "done"
       # Settings of what there is only once: a stand-in has none of it.
@@ -52,6 +53,9 @@ module Abaca
       # @return [Boolean] whether another program was here before
       def restarted? = @restarted
 
+      # @return [Boolean] whether it was in this process
+      def successor? = @restarted && !@stand_in
+
       # @param config [Config]
       # @return [Config] of this program: the logs are continued, and a stand-in has nothing that there is only once
       def adapt(config)
@@ -65,16 +69,20 @@ module Abaca
       # the stand-in.
       #
       # @param places [Array<Inherited::Place>] where it listens
+      # @param held [Boolean] whether signals were held for it
       # @yieldparam succeeded [Boolean]
-      def serving(places, &ending)
+      def serving(places, held:, &ending)
         return unless @messages
 
         @places = places
         @ending = ending
-        @stand_in ? report : dismiss
+        @stand_in ? report(held) : dismiss
       rescue SystemCallError
         nil # the other one has ended; a stand-in finds that out elsewhere
       end
+
+      # The process ends before it has become the successor. A stand-in removes the files of the sockets by itself.
+      def give_up = (@inherited.remove_files unless @messages)
 
       private
 
@@ -84,11 +92,12 @@ module Abaca
         Messages.new(UNIXSocket.for_fd(Integer(number, 10)).tap { |socket| socket.close_on_exec = true })
       end
 
-      def report
+      def report(held)
         @places.each do |place|
           ios = place.fds.map { |fd| IO.for_fd(fd, autoclose: false) }
           @messages.put("#{LISTENER} #{place.mark} #{place.url}", *ios)
         end
+        @messages.put(HELD) if held
         @messages.put(READY)
       end
 

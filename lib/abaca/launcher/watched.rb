@@ -36,7 +36,10 @@ module Abaca
 
       # What there is still, if the app has not loaded. A forked child has none of it.
       def end_control
-        @control&.close if @pid == Process.pid
+        return unless @pid == Process.pid
+
+        @control&.close
+        @pidfile.remove
       end
     end
   end

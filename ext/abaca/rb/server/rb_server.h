@@ -94,6 +94,7 @@ void ab_init_requests(VALUE cEngine);
 void ab_init_samples(VALUE mAbaca, VALUE cEngine);
 void ab_init_server_slot(VALUE cEngine);
 void ab_init_shutdown(VALUE cEngine);
+void ab_init_signals(VALUE cEngine);
 void ab_init_stats(VALUE cEngine);
 
 #endif

@@ -66,7 +66,7 @@ module Abaca
 
         def start
           @overdue.start
-          signals.trap
+          Signals.new.trap(actions)
           @mailbox.close_reader
           @lifeline.watch { orphaned }
           @place.slot.claim(phase: @place.phase)
@@ -129,12 +129,11 @@ module Abaca
         def run_hooks(name, given = @index) = @config[name].each { |hook| hook.run(@log, given) }
 
         # A terminal sends INT to all processes, but only the master decides. The others are for the master, too.
-        def signals
+        def actions
           nothing = -> {}
-          Signals.new("TERM" => -> { @stopped ? halt : stop }, "QUIT" => method(:halt),
-                      "HUP" => @output.method(:reopen), Signals::DUMP => method(:dump), "INT" => nothing,
-                      "USR1" => nothing, "USR2" => method(:hand_over), "TTIN" => nothing, "TTOU" => nothing,
-                      "URG" => nothing, "CHLD" => nothing)
+          { "TERM" => -> { @stopped ? halt : stop }, "QUIT" => method(:halt), "HUP" => @output.method(:reopen),
+            Signals::DUMP => method(:dump), "INT" => nothing, "USR1" => nothing, "USR2" => method(:hand_over),
+            "TTIN" => nothing, "TTOU" => nothing, "URG" => nothing, "CHLD" => nothing }
         end
 
         # While the app loads, without `ensure` blocks: RubyGems makes an error of an exception in `require`.

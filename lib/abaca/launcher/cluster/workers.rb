@@ -10,6 +10,7 @@ module Abaca
         # @param log [Log]
         def initialize(log)
           @other_children = OtherChildren.new(log)
+          expect_other_child # one may have ended before there was a handler
           @handles = {} # by the number of the slot
         end
 
