@@ -5,7 +5,7 @@
 
 require "optparse"
 require_relative "storms/storm"
-%w[restarts kills stops signals commands terms ends fronts].each { |word| require_relative "storms/#{word}" }
+%w[restarts kills stops signals commands terms moments ends fronts].each { |word| require_relative "storms/#{word}" }
 
 options = { seconds: 60, seed: 1, rounds: nil, clients: 120 }
 parser = OptionParser.new do |words|

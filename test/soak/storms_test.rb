@@ -46,6 +46,12 @@ class StormsTest < Minitest::Test
 
   def test_terms = assert_match(/\A\d /, storm("terms", 2)["ends"])
 
+  def test_moments
+    counts = storm("moments", 1)["signals"].scan(/(\d+) (\w+)/).to_h { |count, name| [name, count.to_i] }
+    of_all = %w[HUP INT PWR TERM URG USR1 USR2].to_h { |name| [name, 3] }
+    assert_equal({ **of_all, "TTIN" => 1, "TTOU" => 1 }, counts)
+  end
+
   def test_ends = assert_equal("1", storm("ends", 1)["masters killed"])
 
   # Each kind of failure, by a server that answers as the block says.
