@@ -8,8 +8,11 @@ require_relative "stacks"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done; the most expensive files, the totals
-# and the failures come last. Nothing runs a second time: what failed once has failed. SHARDS=1 runs the parts one after
-# another.
+# and the failures come last. SHARDS=1 runs the parts one after another.
+#
+# With AGAIN=1, as in .ci/run, a few tests whose assertions failed run once more, alone, and the last lines name those
+# that passed only then: some still assert what a busy machine changes. A crash, a sanitizer's report and a hang never
+# run again.
 class Folders
   # Files of a folder that one process runs.
   PART = 4
@@ -26,6 +29,8 @@ class Folders
   RUBY
   # The failures that are repeated at the end.
   LAST_LINES = 20
+  # More failed tests than this are no accident of a busy machine.
+  AGAIN = 8
   # Seconds that the children of a process get to end after it.
   GRACE = 15
 
@@ -40,6 +45,7 @@ class Folders
     @parts = {} # name => [environment, files]
     @counts = []
     @failed = {} # name => Failures
+    @late = {} # those that passed alone, in the same form
     @expenses = Expenses.new
   end
 
@@ -73,6 +79,7 @@ class Folders
         end
       end
     end.each(&:join)
+    run_again if ENV["AGAIN"] == "1"
     conclude
   end
 
@@ -82,23 +89,38 @@ class Folders
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
+  def run_again
+    again = @failed.select { |_, failures| failures.names }
+    return if again.sum { |_, failures| failures.names.size } > AGAIN
+
+    again.each do |name, failures|
+      only = ["-n", "/\\A(?:#{failures.names.map { |test| Regexp.escape(test) }.join("|")})\\z/"]
+      output, status, group, seconds = take(*@parts[name], only)
+      passed = passed?(output, status, group) && output.scan(COUNTS).last.first.to_i == failures.names.size
+      puts "", "#{name}, once more: #{passed ? "passed" : "failed"} in #{seconds.round} s", output
+      @late[name] = @failed.delete(name) if passed
+    end
+  end
+
+  # A process without a summary of tests has tested nothing.
+  def passed?(output, status, group) = status.success? && output.match?(COUNTS) && !group.killed
+
   # The output is a file: a pipe would not end before the last child that has it.
-  def take(environment, files)
+  def take(environment, files, only = [])
     start = now
     Tempfile.create("tests") do |file|
       pid = spawn(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s, *files,
-                  *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
+                  *@arguments, *only, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
       status = group.wait(@deadline, GRACE)
       [file.read, status, group, now - start]
     end
   end
 
-  # A process without a summary of tests has tested nothing.
   def note(name, output, status, group, seconds)
     counts = output.scan(COUNTS).last&.map(&:to_i)
     @counts << counts if counts
-    passed = status.success? && counts && !group.killed
+    passed = passed?(output, status, group)
     @failed[name] = Failures.new(output, status, group.killed) unless passed
     puts "", "#{name}: #{passed ? "passed" : group.killed || status} in #{seconds.round} s"
     puts output.gsub(/^CPU .*\n/, ""), group.stacks
@@ -118,7 +140,8 @@ class Folders
   def conclude
     totals = @counts.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", @expenses.lines, "", totals.map { |pair| pair.join(" ") }.join(", ")
-    room = LAST_LINES / [@failed.size, 1].max
+    room = LAST_LINES / [@failed.size + @late.size, 1].max
+    @late.each { |name, failures| puts "passed only alone: #{name}: #{failures.head}", failures.lines(room) }
     @failed.each { |name, failures| puts "failed: #{name}: #{failures.head}", failures.lines(room) }
     @failed.empty?
   end
@@ -175,7 +198,7 @@ class Folders
   class Failures
     # A test that failed: its name, its place, and the message up to the next one or Minitest's last lines.
     TEST = /^ +\d+\) (?:Failure|Error):\n(.+?)(?=\n\n^ +\d+\) |\n\n\d+ runs, |\z)/m
-    CRASH = /^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,3}/
+    CRASH = /^.*(?:\[BUG\]|ERROR: AddressSanitizer|ERROR: LeakSanitizer|ThreadSanitizer|runtime error:).*(?:\n.*){0,3}/
     BACKTRACE = /in [`'](?:\w+#)?(test_\w+)'/
 
     def initialize(output, status, killed)
@@ -194,6 +217,15 @@ class Folders
       each = [room / texts.size, 2].max
       lines = texts.flat_map { |text| text.lines(chomp: true).reject(&:empty?).first(each) }
       lines.first(room).map { |line| "  #{line[0, 300]}" }
+    end
+
+    # The names of the tests that failed; nil if something else went wrong, too.
+    #
+    # @return [Array<String>, nil]
+    def names
+      names = @tests.map { |text| text[/\A(.+?#.+?)(?: \[.*\])?:$/, 1] }
+      failed = @output.scan(COUNTS).last.to_a[2, 2].to_a.sum(&:to_i)
+      names if !@killed && !@output.match?(CRASH) && names.any? && names.all? && names.size == failed
     end
 
     private
