@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# also: rubies
+
 require "test_helper"
 require "abaca"
 require "abaca/control"
