@@ -9,7 +9,7 @@ require "rbconfig"
 
 # Signals between two programs of one process, without a server.
 class HeldSignalsTest < Minitest::Test
-  EXECS = Integer(ENV.fetch("HELD_EXECS", "12"))
+  EXECS = Integer(ENV.fetch("HELD_EXECS", "4"))
   SECONDS = 20
   # Executes itself as often as its argument says, and says what it gets. Its other threads sleep: the kernel gives
   # signals to them while the main thread blocks them.
