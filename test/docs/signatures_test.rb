@@ -33,7 +33,8 @@ class SignaturesTest < Minitest::Test
     Server::TLSListeners
     Page::Files Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor
-    WaitSamples Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
+    WaitSamples Launcher::LastBeat Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile
+    Launcher::Systemd Launcher::Watched
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

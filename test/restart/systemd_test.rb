@@ -86,7 +86,7 @@ class SystemdTest < Minitest::Test
     figures = { waiting: 0, held: 0, in_app: 1, requests: 7 }
     slot = Struct.new(:figures, :beat_age).new(figures, 0.5)
     time = 0
-    liveness = Abaca::Launcher::Liveness.new(slot, 5, clock: -> { time += 5 }) # it is read twice
+    liveness = Abaca::Launcher::Liveness.new(slot, 5, clock: -> { time += 10 })
     serves = ->(**news) { figures.update(news) && liveness.within?(6) }
 
     assert_equal [true, true], [serves[], serves[waiting: 1, requests: 8]]
@@ -98,6 +98,11 @@ class SystemdTest < Minitest::Test
     assert serves[waiting: 0]
     slot.beat_age = 7
     refute serves[]
+    slot.beat_age = 5
+    assert serves[]
+    time -= 10
+    slot.beat_age = 10_000 # the page is damaged: it was 5 a moment before
+    assert serves[]
   end
 
   def test_the_watch_of_a_cluster

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "last_beat"
+
 module Abaca
   class Launcher
     # Whether a server serves: its engine turns, and requests that wait and have room are taken on. With spare loops,
@@ -12,6 +14,7 @@ module Abaca
         @slot = slot
         @places = places
         @clock = clock
+        @last_beat = LastBeat.new(slot)
         @since = 0
       end
 
@@ -21,9 +24,10 @@ module Abaca
       # @return [Boolean] false if it has not for so long
       def within?(limit)
         figures = @slot.figures
-        @since = @clock.call unless waits?(figures) && figures[:requests] == @requests
+        now = @clock.call
+        @since = now unless waits?(figures) && figures[:requests] == @requests
         @requests = figures[:requests]
-        (@slot.beat_age || 0) <= limit && @clock.call - @since <= limit
+        (@last_beat.age(now) || 0) <= limit && now - @since <= limit
       end
 
       private

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../last_beat"
+
 module Abaca
   class Launcher
     class Cluster
@@ -33,6 +35,7 @@ module Abaca
           @clock = clock
           @pid = pid
           @index, @phase, @slot, @orders = *place
+          @last_beat = LastBeat.new(@slot)
           @started_at = Time.now
           @forked = now
         end
@@ -101,13 +104,10 @@ module Abaca
 
         # --- its life ---
 
-        # Remembers the last heartbeat, since a damaged page may say later that there was none.
-        #
         # @return [Float] seconds since its last heartbeat, or since it has booted
         def silence
-          age = @slot.beat_age
-          @beat = [@booted, @beat, age && (now - age)].compact.max
-          now - @beat
+          now = self.now
+          [@last_beat.age(now), now - @booted].compact.min
         end
 
         # @return [Time] of its last heartbeat, or its start
