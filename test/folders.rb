@@ -5,6 +5,7 @@ require "rbconfig"
 require "tempfile"
 require_relative "expenses"
 require_relative "stacks"
+require_relative "support/test_build"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done; the most expensive files, the totals
@@ -198,7 +199,7 @@ class Folders
   class Failures
     # A test that failed: its name, its place, and the message up to the next one or Minitest's last lines.
     TEST = /^ +\d+\) (?:Failure|Error):\n(.+?)(?=\n\n^ +\d+\) |\n\n\d+ runs, |\z)/m
-    CRASH = /^.*(?:\[BUG\]|ERROR: AddressSanitizer|ERROR: LeakSanitizer|ThreadSanitizer|runtime error:).*(?:\n.*){0,3}/
+    CRASH = /^.*(?:#{TestBuild::REPORT}).*(?:\n.*){0,3}/
     BACKTRACE = /in [`'](?:\w+#)?(test_\w+)'/
 
     def initialize(output, status, killed)

@@ -4,7 +4,7 @@
 #
 # Switches, all from the environment:
 #   ABACA_WERROR=1    warnings are errors (our own builds)
-#   ABACA_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer
+#   ABACA_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer; =thread: ThreadSanitizer
 #   ABACA_DEBUG=1     -O0 -g3
 #   ABACA_WITHOUT_HTTP2=1  as if libnghttp2 were not there
 #   ABACA_WITHOUT_TLS=1    as if libssl were not there
@@ -112,17 +112,30 @@ $warnflags = ""
 $CFLAGS << " -Werror" if ENV["ABACA_WERROR"] == "1"
 # Where variables are takes a seventh of the time, so our own builds have functions and lines for backtraces (-g1), and
 # an installed gem has none. Under sanitizers, -O2 would take half as long again, and save tests little.
-levels = { "ABACA_DEBUG" => "-O0 -g3", "ABACA_SANITIZE" => "-O1 -g1", "ABACA_WERROR" => "-O2 -g1" }
-$CFLAGS << " #{levels.find { |name,| ENV[name] == '1' }&.last || '-O2 -g0'}"
-$defs << "-DAB_POISON" if ENV.values_at("ABACA_DEBUG", "ABACA_SANITIZE").include?("1")
-if ENV["ABACA_SANITIZE"] == "1"
-  $CFLAGS << " -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+debug = ENV["ABACA_DEBUG"] == "1"
+sanitizers = { "1" => "address,undefined", "thread" => "thread" }[ENV.fetch("ABACA_SANITIZE", nil)]
+level = if debug then "-O0 -g3"
+        elsif sanitizers then "-O1 -g1"
+        else ENV["ABACA_WERROR"] == "1" ? "-O2 -g1" : "-O2 -g0"
+        end
+$CFLAGS << " #{level}"
+$defs << "-DAB_POISON" if debug || sanitizers
+if sanitizers
+  $CFLAGS << " -fsanitize=#{sanitizers} -fno-omit-frame-pointer"
+  $LDFLAGS = "#{$LDFLAGS} -fsanitize=#{sanitizers}"
+end
+if sanitizers == "thread"
+  # It knows neither fences nor fibers: without the entries and exits of functions it keeps no stack that a switch
+  # between fibers would spoil.
+  gcc = "-Wno-tsan -Wno-maybe-uninitialized --param tsan-instrument-func-entry-exit=0"
+  $CFLAGS << " #{try_cflags(gcc) ? gcc : '-mllvm -tsan-instrument-func-entry-exit=0'}"
+elsif sanitizers
+  $CFLAGS << " -fno-sanitize-recover=undefined"
   # Ruby leaves frames of a fiber by longjmp, which does not clear the marks around their variables on
   # a stack that the sanitizer does not know: it would report the next use of that part. The heap is
   # still checked, and the C tests check the stack.
   gcc = "--param asan-stack=0 --param asan-instrument-allocas=0"
   $CFLAGS << " #{try_cflags(gcc) ? gcc : '-mllvm -asan-stack=0'}"
-  $LDFLAGS = "#{$LDFLAGS} -fsanitize=address,undefined"
 end
 
 # GCC clears structures of a few hundred bytes with `rep stos`, which needs 40 ns to start, three times in every

@@ -11,6 +11,7 @@ require_relative "collections"
 
 Soak::Collections.begin if ENV["SOAK_STRESS"]
 
+HEAP = Array.new(Integer(ENV.fetch("SOAK_HEAP", "0"))) { [] }
 PIECE = "x" * 1000
 LARGE = "y" * 1_000_000
 # One without a name, so that nothing is left of it.

@@ -7,7 +7,8 @@
 # break handshakes off. Before each line the server has a new certificate.
 #
 # With --stress it is ownership that is looked at, and not how much memory there is: the collector runs wherever it can,
-# clients ask for as much as goes, and --sanitized tells what uses memory that is not its own any more.
+# clients ask for as much as goes, and --sanitized tells what uses memory that is not its own any more; --races tells
+# what threads share without a lock.
 
 require "json"
 require "optparse"
@@ -108,16 +109,17 @@ module Soak
     # @param mode [Symbol]
     # @param seconds [Integer] how long
     # @param every [Numeric] seconds between two samples
-    # @param leak [Boolean] whether the app keeps something of each request
-    # @param under [Hash{Symbol => Boolean}] :stress, whether the collector runs wherever it can, and :sanitized,
-    #   whether the server runs on that build
+    # @param app [Hash{Symbol => Object}] :leak, whether the app keeps something of each request, and :heap, how many
+    #   objects it has
+    # @param under [Hash{Symbol => Object}] :stress, whether the collector runs wherever it can, and :build, a
+    #   build (TestBuild) on which the server runs, or nil
     # @param load [Hash] for Load
-    def initialize(mode:, seconds:, every:, leak:, under:, **load)
+    def initialize(mode:, seconds:, every:, app:, under:, **load)
       @mode = mode
-      @stress, @sanitized = under.values_at(:stress, :sanitized)
+      @stress, @build = under.values_at(:stress, :build)
       @seconds = seconds
       @every = every
-      @leak = leak
+      @app = app
       @load = load
       @samples = []
     end
@@ -165,8 +167,9 @@ module Soak
     end
 
     def environment
-      own = { "SOAK_LEAK" => ("1" if @leak), "SOAK_STRESS" => ("1" if @stress) }
-      @sanitized ? TestBuild.environment("sanitized").merge(own) : own
+      own = { "SOAK_LEAK" => ("1" if @app[:leak]), "SOAK_STRESS" => ("1" if @stress),
+              "SOAK_HEAP" => @app[:heap].to_s }
+      @build ? TestBuild.environment(@build).merge(own) : own
     end
 
     def watch
@@ -191,7 +194,7 @@ module Soak
 
     # How a crash begins, and where the whole of it is; without one, the last lines of the log.
     def last_words
-      crash = @server.output[/^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,#{CRASH_LINES}}/]
+      crash = @server.output[/^.*(?:#{TestBuild::REPORT}).*(?:\n.*){0,#{CRASH_LINES}}/]
       return @server.output.lines.last(5).join unless crash
 
       "#{crash}\nThe whole log is in #{keep_log}"
@@ -288,8 +291,8 @@ module Soak
 end
 
 MODES = Soak::Settings::MODES.keys.freeze
-options = { seconds: 3600, every: nil, clients: 16, rate: 200, leak: false, seed: 1,
-            under: { stress: false, sanitized: false } }
+options = { seconds: 3600, every: nil, clients: 16, rate: 200, seed: 1, app: { leak: false, heap: 0 },
+            under: { stress: false, build: nil } }
 modes = %i[fiber]
 OptionParser.new do |parser|
   parser.banner = "usage: bin/soak [options]"
@@ -305,12 +308,18 @@ OptionParser.new do |parser|
     options[:rate] = 0
     options[:under][:stress] = true
   end
-  parser.on("--sanitized", "on the build of rake compile:sanitized") { options[:under][:sanitized] = true }
-  parser.on("--leak", "the app keeps something of each request, to see that it is noticed") { options[:leak] = true }
+  parser.on("--sanitized", "on the build of rake compile:sanitized") { options[:under][:build] = "sanitized" }
+  parser.on("--races", "on that of rake compile:races") { options[:under][:build] = "races" }
+  parser.on("--heap N", Integer, "objects that the app has, for collections as long as an app's (0)") do |n|
+    options[:app][:heap] = n
+  end
+  parser.on("--leak", "the app keeps something of each request, to see that it is noticed") do
+    options[:app][:leak] = true
+  end
 end.parse!
 options[:every] ||= [options[:seconds] / 10.0, 60].min
 abort "bin/soak: no such mode: #{(modes - MODES).join(", ")}" if (modes - MODES).any?
 
-$LOAD_PATH.unshift(TestBuild.folder("sanitized")) if options[:under][:sanitized]
+$LOAD_PATH.unshift(TestBuild.folder(options[:under][:build])) if options[:under][:build]
 good = modes.map { |mode| Soak::Run.new(mode:, **options).run }
 exit(good.all?)

@@ -5,9 +5,12 @@
 
 require "optparse"
 require_relative "storms/storm"
-%w[restarts kills stops signals commands terms moments ends fronts].each { |word| require_relative "storms/#{word}" }
+%w[restarts kills stops signals commands terms moments ends resets fronts].each do |word|
+  require_relative "storms/#{word}"
+end
 
 options = { seconds: 60, seed: 1, rounds: nil, clients: 120 }
+build = nil
 parser = OptionParser.new do |words|
   words.banner = "usage: bin/soak WORD... [options]"
   Storms::Storm.all.each { |storm| words.separator("    #{storm.word.ljust(20)} #{storm.help}") }
@@ -20,6 +23,8 @@ parser = OptionParser.new do |words|
     options[:clients] = clients
   end
   words.on("--seed N", Integer, "of its choices (1)") { |seed| options[:seed] = seed }
+  words.on("--sanitized", "on the build of rake compile:sanitized") { build = "sanitized" }
+  words.on("--races", "on that of rake compile:races") { build = "races" }
 end
 wanted = begin
   parser.parse(ARGV)
@@ -28,6 +33,10 @@ rescue OptionParser::ParseError => e
 end
 storms = wanted.map do |word|
   Storms::Storm.all.find { |storm| storm.word == word } or abort "bin/soak: no storm is called #{word}"
+end
+if build
+  $LOAD_PATH.unshift(TestBuild.folder(build))
+  Storms::Cluster.environment = TestBuild.environment(build, nil)
 end
 good = storms.map { |storm| storm.new(**options).run }
 exit(good.all?)

@@ -54,6 +54,12 @@ class StormsTest < Minitest::Test
 
   def test_ends = assert_equal("1", storm("ends", 1)["masters killed"])
 
+  def test_resets
+    figures = storm("resets", 20)
+    assert_equal ["fiber, connections that ended", "hybrid, connections that ended"], figures.keys
+    figures.each_value { |text| %w[reset_streams break_rules break_off].each { |name| assert_includes text, name } }
+  end
+
   # Each kind of failure, by a server that answers as the block says.
   def test_clients_notice
     assert_includes kinds { |socket| socket.write(OK.sub("200", "503")) }, :wrong

@@ -9,7 +9,7 @@ module Soak
     # name => shares, as in Actions.
     SHARES = {
       streams_at_once: 8, streams_post: 5, streams_reset: 5, streams_at_the_end: 3, streams_left: 4, streams_unread: 2,
-      streams_files: 5
+      streams_files: 5, streams_dropped: 6
     }.freeze
     FILE = File.read(File.join(__dir__, "config.ru"))
     # path => statuses, and the body where it is known.
@@ -86,6 +86,19 @@ module Soak
         http2.send_words("headers 99 eh #{block("/digest", "POST")} data 99 - 7a*5000")
         sleep(@random.rand(0.0..0.1))
         http2.socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
+      end
+    end
+
+    # Connections end behind 20 requests each, one after the other, in all the ways that there are.
+    def streams_dropped
+      @random.rand(1..8).times do
+        speak(WIDE) do |http2|
+          20.times { |nth| http2.send_words("headers #{(2 * nth) + 1} es,eh #{block("/hello")}") }
+          http2.send_words("window_update 0 - 00000000") if @random.rand(2).zero?
+          sleep(@random.rand(0.0..0.01))
+          20.times { |nth| http2.send_words("rst_stream #{(2 * nth) + 1} - #{CANCEL}") } if @random.rand(2).zero?
+          http2.socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii")) if @random.rand(2).zero?
+        end
       end
     end
 

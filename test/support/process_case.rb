@@ -4,6 +4,7 @@ require "etc"
 require "fileutils"
 require "rbconfig"
 require "tmpdir"
+require_relative "test_build"
 require_relative "wire"
 
 # For tests that run the command as a separate process. Every process has a deadline, and is always reaped.
@@ -80,7 +81,7 @@ module ProcessCase
 
     # True if Ruby or a sanitizer has reported a crash of the process or of a child.
     def crashed?
-      text.match?(/\[BUG\]|ERROR: AddressSanitizer|runtime error:/)
+      text.match?(TestBuild::REPORT)
     end
 
     # Seconds of processor time that it has used.

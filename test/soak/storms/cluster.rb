@@ -31,6 +31,14 @@ module Storms
     RUBY
     BOOTED = /\(PID: (\d+)\) booted in /
 
+    class << self
+      # @return [Hash{String => String}] what the processes of all servers have in their environment
+      attr_writer :environment
+
+      # Bundler would call a signal an error in its Gemfile.
+      def environment = @environment || { "RUBYOPT" => nil }
+    end
+
     # @return [Integer] the process, of the master if there is one
     attr_reader :pid
 
@@ -48,10 +56,13 @@ module Storms
     # @param settings [String] lines of a configuration file
     # @param workers [Integer]
     # @param terms [String] of the TCP listener
-    def initialize(folder, settings = "", workers: WORKERS, terms: "")
+    # @param app [String]
+    # @param before [#call, nil] gets the folder before the server starts
+    def initialize(folder, settings = "", workers: WORKERS, terms: "", app: APP, before: nil)
       @folder = folder
+      before&.call(folder)
       @workers = workers
-      File.write(path("config.ru"), APP)
+      File.write(path("config.ru"), app)
       bind = "bind 'tcp://127.0.0.1:0#{terms}'"
       File.write(path("settings.rb"), "#{bind}\n#{SETTINGS}workers #{workers}\n#{settings}")
       start
@@ -63,10 +74,9 @@ module Storms
     def start(words = Command.words(["-C", "settings.rb"]))
       File.write(path("log"), "")
       @status = nil
-      @port = nil
-      # Bundler would call a signal an error in its Gemfile.
-      @pid = Process.spawn(Command.environment("RUBYOPT" => nil), *words, chdir: @folder, in: File::NULL,
-                                                                          %i[out err] => [path("log"), "a"])
+      @port = @secure_port = nil
+      @pid = Process.spawn(Command.environment(Cluster.environment), *words, chdir: @folder, in: File::NULL,
+                                                                             %i[out err] => [path("log"), "a"])
     end
 
     # @return [String] a file of its folder
@@ -81,8 +91,14 @@ module Storms
     def port
       @port ||= begin
         Storms.wait_for("the boot") { settled? && text.match?(/Use Ctrl-C/) }
-        Integer(text[%r{(?:Listening on|Inherited) \w+://\S*:(\d+)$}, 1])
+        Integer(text[%r{(?:Listening on|Inherited) (?:http|tcp)://\S*:(\d+)$}, 1])
       end
+    end
+
+    # @return [Integer] the TCP port of the listener with TLS, when all serve
+    def secure_port
+      port
+      @secure_port ||= Integer(text[%r{Listening on (?:https|ssl)://\S*:(\d+)$}, 1])
     end
 
     # @return [Array<Integer>] the processes that run in its folder

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../support/test_build"
 require_relative "clients"
 require_relative "cluster"
 
@@ -97,7 +98,7 @@ module Storms
     end
 
     def check_log(cluster)
-      crash = cluster.text[/^.*\[BUG\].*/]
+      crash = cluster.text[/^.*(?:#{TestBuild::REPORT}).*(?:\n.*){0,40}/]
       @wrong << crash if crash
     end
 

@@ -2,7 +2,7 @@
 #ifndef AB_RB_RUN_H
 #define AB_RB_RUN_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #include "base/histogram.h"
 #include "engine/route_stats.h"
@@ -151,10 +151,10 @@ typedef struct ab_clock_events ab_clock_events;
 
 /* How far the end has come (rb/server/rb_shutdown.c); `draining` is the Rack side's. */
 typedef struct ab_ending {
-  volatile sig_atomic_t stop_requested, halt_requested;
-  bool retired;  /* not ready any more, says the health path */
-  bool forced;   /* requests get an exception; none begins any more */
-  bool given_up; /* what runs all the same is waited for no longer */
+  _Atomic bool stop_requested, halt_requested; /* seq_cst; the standby looks at them as well */
+  bool retired;                                /* not ready any more, says the health path */
+  bool forced;                                 /* requests get an exception; none begins any more */
+  bool given_up;                               /* what runs all the same is waited for no longer */
 } ab_ending;
 
 /* What the server does about its end in the turns of the leading thread. */

@@ -51,7 +51,8 @@ static void retire(ab_run *run, ab_nsec now) {
 
 static void drain(ab_run *run, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(run);
-  run->rack.draining = true;
+  /* Relaxed, as the next: the standby asks without Ruby's lock. Partner: wanted, in rb_stalls.c. */
+  __atomic_store_n(&run->rack.draining, true, __ATOMIC_RELAXED);
   shutdown->stage_end = shutdown->timeout ? now + shutdown->timeout : 0;
   ab_engine_drain(run->rack.engine, now);
   note_all(&run->rack, AB_NEWS_CLOSING);
@@ -71,7 +72,7 @@ static void force(ab_driver *driver, ab_nsec now) {
   ab_rack *rack = &run->rack;
   ab_pulse_leave(&driver->runner.participant.pulse);
   ab_quietly(report_forced, (VALUE)rack);
-  run->ending.forced = true;
+  __atomic_store_n(&run->ending.forced, true, __ATOMIC_RELAXED);
   shutdown_of(run)->stage_end = now + AB_CANCEL_GRACE;
   ab_engine_refuse(rack->engine, now);
   note_all(rack, AB_NEWS_SHUTDOWN);
@@ -232,8 +233,8 @@ const ab_run_stages ab_shutdown_stages = {
 
 /* --- methods --- */
 
-static VALUE request_end(ab_server *server, volatile sig_atomic_t *flag) {
-  *flag = 1;
+static VALUE request_end(ab_server *server, _Atomic bool *flag) {
+  atomic_store(flag, true);
   if (server->running) ab_rack_tell_leader(&server->run.rack);
   return Qnil;
 }
