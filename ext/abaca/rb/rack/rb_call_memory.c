@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hide.h"
 #include "rb/rack/rb_sight.h"
 
 #define SPARE_CALLS 1024 /* at most, kept for the next requests */
@@ -11,19 +12,17 @@
 /* Debug and sanitized builds (extconf.rb) make what still uses a call that is over fail, and
  * use its memory again as late as they can. What the list of spares needs stays as it is. */
 #ifdef AB_POISON
-#include <sanitizer/asan_interface.h>
-
 #define POISON      0xdb
 #define POISON_FROM offsetof(ab_call, rack)
 
 static void cure(ab_call *call) {
-  ASAN_UNPOISON_MEMORY_REGION((char *)call + POISON_FROM, sizeof(*call) - POISON_FROM);
+  ab_show((char *)call + POISON_FROM, sizeof(*call) - POISON_FROM);
 }
 
 static void put_away(ab_rack *rack, ab_call *call) {
   char *from = (char *)call + POISON_FROM;
   memset(from, POISON, sizeof(*call) - POISON_FROM);
-  ASAN_POISON_MEMORY_REGION(from, sizeof(*call) - POISON_FROM);
+  ab_hide(from, sizeof(*call) - POISON_FROM);
   ab_list_append(&rack->spare_calls, &call->link);
 }
 #else
