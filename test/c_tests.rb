@@ -123,7 +123,8 @@ class CTests
     return false unless File.exist?(object) && File.exist?(list)
 
     read = File.read(list).gsub("\\\n", " ").split.drop(1)
-    [File.join(@sources, "probes.rb"), *read].all? { |path| File.exist?(path) && File.mtime(path) <= File.mtime(object) }
+    made = File.mtime(object)
+    [File.join(@sources, "probes.rb"), *read].all? { |path| File.exist?(path) && File.mtime(path) <= made }
   end
 
   def link(test, rooms)

@@ -148,10 +148,8 @@ $CFLAGS << " #{libcall}" if try_cflags(libcall)
 [$CFLAGS, $LDFLAGS, $DLDFLAGS].each { |flags| flags.gsub!(/-flto\S*|-f(?:no-)?fat-lto-objects/, "") }
 
 # RubyGems runs make without -j. Ruby's own headers are not POSIX.
-additions = ["MAKEFLAGS += -j#{Etc.nprocessors}
-", *Units.rules]
-additions << "unit_rb%.o: DEFS += -D_GNU_SOURCE
-" if ENV["ABACA_PORTABLE"] == "1"
+additions = ["MAKEFLAGS += -j#{Etc.nprocessors}\n", *Units.rules]
+additions << "unit_rb%.o: DEFS += -D_GNU_SOURCE\n" if ENV["ABACA_PORTABLE"] == "1"
 $cleanfiles.push("*.d", Preloaded::FILE)
 create_makefile("abaca/abaca") { |lines| [*lines, *additions] }
 Preloaded.add_rules if $defs.include?("-DAB_HAS_PRELOAD")
