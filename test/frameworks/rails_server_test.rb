@@ -81,7 +81,7 @@ class RailsServerTest < Minitest::Test
     server = serve("-p", "0", "-b", "127.0.0.1", "ABACA_DASHBOARD" => nil)
     assert_equal "development fiber", server.get("/").body
     server.wait_for(/Use Ctrl-C/)
-    link = URI(server.output[%r{^\* Dashboard: (http://127\.0\.0\.1:\d+/open\?code=\h{64})$}, 1])
+    link = URI(server.output[%r{^\* Dashboard: (http://127\.0\.0\.1:\d+/open\?code=\h{64})#\h+$}, 1])
     answer = Net::HTTP.get_response(link)
     assert_equal %w[303 /dashboard], [answer.code, answer["location"]]
     page = Net::HTTP.get_response(link + "/dashboard", "Cookie" => answer["set-cookie"][/[^;]+/])
