@@ -1,16 +1,18 @@
 # frozen_string_literal: true
 
-# What 50 clients notice of an attack on HTTP/2 beside them: see README.md.
+# What 50 clients notice of attacks beside them: see README.md.
 # Usage: ruby bench/attacks.rb --help
 
 require "json"
 require "open3"
 require_relative "support/bench"
 require_relative "servers/catalog"
+require_relative "attacks/pieces"
+require_relative "attacks/streams"
 require_relative "../test/support/http2_attacks"
 
 module Bench
-  # A server of its own for each attack: first the honest clients alone, then with the attack beside them.
+  # Attacks on HTTP/2. A server of its own for each: first the honest clients alone, then with the attack beside them.
   class Attacks
     APP = File.join(DIR, "apps", "attacked.ru")
     # Slow attackers come to their end while they are watched.
@@ -96,8 +98,29 @@ module Bench
 end
 
 Bench.main("attacks") do |main|
-  main.quick("2 s each", seconds: 2)
-  main.option(:only, nil, "only these attacks: #{Http2Attacks::ALL.keys.join(" ")}")
+  main.quick("2 s each", seconds: 2, rounds: 1)
+  main.option(:parts, %w[floods pieces streams], "some of these")
+  main.option(:only, nil, "only these floods: #{Http2Attacks::ALL.keys.join(" ")}")
+  main.option(:rows, nil, "only these rows of pieces: #{Bench::Pieces::ROWS.map(&:name).join(" ")}")
+  main.option(:servers, Bench::Pieces::SERVERS, "beside which pieces are sent")
+  main.option(:rounds, 3, "rounds of pieces and streams")
   main.option(:seconds, 10, "seconds of each attack")
-  main.measure { |options| main.show(Bench::Attacks.new(**options)) }
+  main.measure do |options|
+    parts, seconds, rounds = options.values_at(:parts, :seconds, :rounds)
+    found = {}
+    if parts.include?("floods")
+      found.update(main.show(Bench::Attacks.new(only: options[:only], seconds: seconds), "attacks on HTTP/2"))
+    end
+    if parts.include?("pieces")
+      found[:pieces] = Bench.pick(Bench::Pieces::ROWS, options[:rows], "row").map do |row|
+        pieces = Bench::Pieces.new(row: row, servers: options[:servers], rounds: rounds, seconds: seconds)
+        main.show(pieces, row.title)
+      end
+    end
+    if parts.include?("streams")
+      streams = Bench::Streams.new(rounds: rounds, seconds: seconds)
+      found[:streams] = main.show(streams, streams.title)
+    end
+    found
+  end
 end

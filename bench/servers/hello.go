@@ -1,8 +1,9 @@
 // The same answer from Go's own server: hello PORT BODY_SIZE [CERTIFICATE KEY]. With a certificate
-// it speaks HTTP/2 to clients that can.
+// it speaks HTTP/2 to clients that can. The body of a POST is read before.
 package main
 
 import (
+	"io"
 	"log"
 	"net/http"
 	"os"
@@ -19,7 +20,10 @@ func main() {
 	if size != len(body) {
 		body = []byte(strings.Repeat("x", size))
 	}
-	http.HandleFunc("/", func(response http.ResponseWriter, _ *http.Request) {
+	http.HandleFunc("/", func(response http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodPost {
+			io.Copy(io.Discard, request.Body)
+		}
 		head := response.Header()
 		head.Set("Content-Type", "text/plain")
 		head.Set("Content-Length", os.Args[2])

@@ -37,12 +37,13 @@ module Bench
     #
     # @param rate [Integer] requests a second of each
     # @param http1 [Boolean] HTTP/1.1 instead of HTTP/2
+    # @param tls [Boolean]
     # @return [(Array<Integer>, Integer)] microseconds of each answer, and how many requests failed
     # @raise [Failed] when it says nothing
-    def paced(port:, connections:, rate:, seconds:, http1: false)
+    def paced(port:, connections:, rate:, seconds:, http1: false, tls: false)
       Tempfile.create("h2load") do |log|
-        words = [*("--h1" if http1), "-c#{connections}", "-m1", "--rps=#{rate}", "-D#{seconds}",
-                 "--log-file=#{log.path}", "http://127.0.0.1:#{port}/"]
+        words = [*("--h1" if http1), *(TLS if tls && !http1), "-c#{connections}", "-m1", "--rps=#{rate}",
+                 "-D#{seconds}", "--log-file=#{log.path}", "http#{"s" if tls}://127.0.0.1:#{port}/"]
         text = ask(seconds, words)
         rows = File.readlines(log.path).map { |line| line.split("\t").map(&:to_i) }
         raise Failed, "h2load: #{text.lines.last.to_s.strip}" if rows.empty?

@@ -46,6 +46,7 @@ module Http2Attacks
     unknown_frames: flood("0x42 0 - 00"),
     empty_data: flood("data 1 -", first: POST),
     padding: flood("data 1 pad 03 000000", first: POST),
+    data_of_a_byte: flood("data 1 - 'x'", first: POST),
     window_updates: flood("window_update 0 - 00000001")
   }.freeze
 

@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "socket"
+require "json"
+require "support/http2_frames"
 require_relative "../../bench/support/bench"
 
-# The clients in C, each against a server of this test's own.
+# Clients of the benchmarks, each against a server of this test's own.
 class BenchClientsTest < Minitest::Test
   PLAIN = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
   CHUNKS = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
@@ -66,6 +68,50 @@ class BenchClientsTest < Minitest::Test
   def test_another_answer_than_that_of_a_form
     error = assert_raises(Bench::Failed) { beside(PLAIN, wait: 0.1) { |port| rounds(port, "/new", "0", "a=1") } }
     assert_match(/nothing was answered/, error.message)
+  end
+
+  def test_readers_of_responses_without_end
+    head = "HTTP/1.1 200 OK\r\n\r\n"
+    found, requests = beside("#{head}#{"x" * 100_000}") do |port|
+      Bench::Client.figures("readers", port, "3", "1")
+    end
+    assert_equal ["GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n"] * 3, requests
+    assert_equal [3, 3, 100_000 + head.bytesize], found.values_at(:readers, :begun, :least)
+    assert_equal 3 * found[:most], found[:bytes]
+  end
+
+  # @return [(Hash, String)] what bench/clients/pieces.rb has found, and what one of its clients has sent
+  def pieces(protocol, answer)
+    server = TCPServer.new("127.0.0.1", 0)
+    came = Queue.new
+    accepting = Thread.new do
+      socket = server.accept
+      came << socket.read(2000)
+      socket.write(answer)
+      socket.close
+    end
+    command = [RbConfig.ruby, File.join(Bench::DIR, "clients", "pieces.rb"), server.addr[1].to_s, protocol, "1", "1"]
+    [JSON.parse(IO.popen(command, &:read)), came.pop]
+  ensure
+    server.close
+    accepting.join
+  end
+
+  def test_chunks_of_two_bytes
+    found, sent = pieces("http1", "HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert_match(/\APOST .+Transfer-Encoding: chunked\r\n\r\n(2\r\nab\r\n)+/m, sent)
+    assert_operator found["bytes"], :>=, 2000
+    refute_empty found["ends"]
+  end
+
+  # With a window of 100 bytes more for the stream, and the end of the connection.
+  def test_frames_of_one_byte
+    goaway = Http2Frames.bytes("settings 0 - 0004 00010063 goaway 0 - 00000000 0000000b")
+    found, sent = pieces("h2c", goaway)
+    assert sent.start_with?(Http2Frames::PREFACE)
+    frames = Http2Frames.take(sent.byteslice(Http2Frames::PREFACE.bytesize..))
+    assert_equal [1, "x"], [frames.last.stream, frames.last.payload]
+    assert_includes found["ends"].keys, "ENHANCE_YOUR_CALM"
   end
 
   def test_one_that_does_not_end

@@ -2,17 +2,43 @@
 
 module Bench
   module Reporting
-    # Honest clients beside each attack on HTTP/2.
+    # Honest clients beside each attack on HTTP/2, beside clients that send the smallest pieces, and beside responses
+    # without end. A run has some of these.
     class AttacksReader < Reader
+      PROTOCOLS = { "http1" => "HTTP/1.1", "https" => "HTTP/1.1 with TLS", "h2c" => "HTTP/2",
+                    "h2" => "HTTP/2 with TLS" }.freeze
+
       def charts
-        attacks = @data.fetch("attacks")
-        bars = attacks.map { |name, figures| bar(name.tr("_", " "), figures) }
-        alone = attacks.values.map { |figures| figures["alone"].first }
-        [chart(key: "beside", title: "Honest clients beside an attack", unit: "ms at p50", bars: bars,
-               lines: [Bar.new(name: "without an attack", rounds: alone)], says: says(attacks, bars, median(alone)))]
+        [*(floods if @data.key?("attacks")), *@data.fetch("pieces", []).map { |row| pieces(row) },
+         *(streams(@data["streams"]) if @data.key?("streams"))]
       end
 
       private
+
+      def floods
+        attacks = @data.fetch("attacks")
+        bars = attacks.map { |name, figures| bar(name.tr("_", " "), figures) }
+        alone = attacks.values.map { |figures| figures["alone"].first }
+        chart(key: "beside", title: "Honest clients beside an attack", unit: "ms at p50", bars: bars,
+              lines: [Bar.new(name: "without an attack", rounds: alone)], says: says(attacks, bars, median(alone)))
+      end
+
+      def pieces(row)
+        protocol, clients = row["row"].split("-")
+        more = { "p99 ms alone" => pick("alone_p99", 0.001), "p50 ms" => pick("beside_p50", 0.001),
+                 "worst ms" => pick("worst", 0.001), "answered" => pick("answered"), "MB/s sent" => pick("sent", 1e-6) }
+        chart(key: row["row"], title: "Beside #{clients} clients that send the smallest pieces, #{PROTOCOLS[protocol]}",
+              unit: "ms at p99", absent: row["absent"],
+              bars: bars(row.fetch("turns"), more: more, &pick("beside_p99", 0.001)))
+      end
+
+      def streams(data)
+        more = { "p99 ms alone" => pick("alone_p99", 0.001), "p99 ms" => pick("beside_p99", 0.001),
+                 "worst ms while they begin" => pick("begin_worst", 0.001), "MB sent" => pick("bytes", 1e-6) }
+        chart(key: "streams", title: "Beside #{Numbers.count(data["streams"])} responses without end",
+              unit: "ms at worst", absent: data["absent"],
+              bars: bars(data.fetch("turns"), more: more, &pick("worst", 0.001)))
+      end
 
       def says(attacks, bars, alone)
         worst = bars.max_by(&:value)
