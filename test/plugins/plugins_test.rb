@@ -3,6 +3,7 @@
 # also: rubies
 
 require "test_helper"
+require "abaca/puma/options"
 require "support/cluster_case"
 
 # Plugins that were made for Puma, as the command runs them.

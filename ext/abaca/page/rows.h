@@ -31,9 +31,10 @@ ab_row *ab_rows_take(ab_rows *self);
 /* Ends it, and takes it back. */
 void ab_rows_give(ab_rows *self, ab_row *row);
 
-/* Tells readers once more how far to go, since others may have written over the mark. */
+/* Tells readers once more how far to go at least, since others may have written over the mark. One
+ * that is too high only makes them look at rows that nobody has taken. */
 static inline void ab_rows_show(const ab_rows *self) {
-  AB_PUT(*self->mark, self->fresh);
+  if (AB_GET(*self->mark) < self->fresh) AB_PUT(*self->mark, self->fresh);
 }
 
 static inline uint32_t ab_rows_in_use(const ab_rows *self) {

@@ -14,9 +14,10 @@ have_header("ruby/io/buffer.h")
    rb_postponed_job_preregister].each { |name| have_func(name) }
 # rubocop:disable Style/GlobalVars
 core = %w[base/mem base/addr base/json io/poller io/poller_epoll io/poller_kqueue io/poller_poll io/heap io/wheel
-          io/clock io/thread io/blocking io/storage lead/pulse lead/watcher]
+          io/clock io/thread io/blocking io/hosts io/storage lead/pulse lead/watcher]
 core += Dir["{os,page,rb/scheduler,rb/pool}/*.c", base: root].map { |path| path.delete_suffix(".c") }
-$srcs = [Units.write("core", core.map { |name| "#{name}.c" }), "pool_hooks.c"]
+units = core.map { |name| "#{name}.c" }.group_by { |path| File.dirname(path) }
+$srcs = [*units.map { |room, paths| Units.write(room, paths) }, "pool_hooks.c"]
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs.concat(Probes.flags { |source| try_link(source) })
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
