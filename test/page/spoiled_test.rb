@@ -80,8 +80,8 @@ class PageSpoiledTest < Minitest::Test
 
   # Its own, and those that it shows again.
   def check_figures(running)
-    assert eventually { running.server.stats.values_at(:in_app, :waiting, :connections) == [0, 0, 0] }
-    assert eventually { @page[0].figures.values_at(:in_app, :waiting, :connections) == [0, 0, 0] }
+    assert eventually { running.server.stats.values_at(:in_app, :waiting) == [0, 0] }
+    assert eventually { @page[0].figures.values_at(:in_app, :waiting) == [0, 0] }
     assert eventually { [@page[0].state, @page[0].pid] == [:serving, Process.pid] }
     assert_empty running.server.requests
     assert_predicate @page[0], :mine?
