@@ -50,13 +50,13 @@ class PageSpoiledTest < Minitest::Test
     end
   end
 
-  # Each with a connection that it keeps, but for what fails.
+  # Each request has a connection of its own.
   def ask_all(running)
     Array.new(CLIENTS) do |number|
       Thread.new do
         Array.new(REQUESTS) do |i|
           path = i % 10 == 9 ? "/raise" : "/#{number}/#{i}"
-          answer = Wire::Client.new(running.port).call(request("GET", path, "Connection: close"))
+          answer = Wire::Client.new(running.port).call(request("GET", path, connection: "close"))
           [path, answer.status, answer.body]
         end
       end
@@ -80,8 +80,8 @@ class PageSpoiledTest < Minitest::Test
 
   # Its own, and those that it shows again.
   def check_figures(running)
-    assert eventually { running.server.stats.values_at(:in_app, :waiting) == [0, 0] }
-    assert eventually { @page[0].figures.values_at(:in_app, :waiting) == [0, 0] }
+    assert eventually { running.server.stats.values_at(:in_app, :waiting, :connections) == [0, 0, 0] }
+    assert eventually { @page[0].figures.values_at(:in_app, :waiting, :connections) == [0, 0, 0] }
     assert eventually { [@page[0].state, @page[0].pid] == [:serving, Process.pid] }
     assert_empty running.server.requests
     assert_predicate @page[0], :mine?
