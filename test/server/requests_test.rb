@@ -238,7 +238,7 @@ class RequestsTest < Minitest::Test
              '\x1B[2J\xC2\x9B\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\xA8\xC2\x85', '\xFF', "caf\u00e9"]
     threads = lines.grep(/^Thread: /).join("\n")
     shown.each { |name| assert_match(/^Thread: TID-\w+ #{Regexp.escape(name)} \(sleep/, threads) }
-    assert_equal names.size, lines.grep(%r{^  /\\xE2\\x80\\xAEapp\\x0A=== forged\\x1B\.rb:7:in .*pop'$}).size
+    assert_equal names.size, lines.grep(%r{^  /\\xE2\\x80\\xAEapp\\x0A=== forged\\x1B\.rb:7:in .<compiled>'$}).size
   ensure
     names.size.times { GATE << true }
     waiting.each(&:join)
