@@ -56,8 +56,11 @@ class PageSpoiledTest < Minitest::Test
       Thread.new do
         Array.new(REQUESTS) do |i|
           path = i % 10 == 9 ? "/raise" : "/#{number}/#{i}"
-          answer = Wire::Client.new(running.port).call(request("GET", path, connection: "close"))
+          client = Wire::Client.new(running.port)
+          answer = client.call(request("GET", path, connection: "close"))
           [path, answer.status, answer.body]
+        ensure
+          client&.close
         end
       end
     end
