@@ -166,7 +166,8 @@ static uint32_t waiting_now(const ab_engine *engine) {
   uint64_t count = stats->waiting - stats->held;
   if (engine->balance->siblings.computes) count += ab__engine_taken(engine);
   count = add_length(count, &engine->batch);
-  return (uint32_t)add_length(count, &engine->later);
+  count = add_length(count, &engine->later);
+  return (uint32_t)add_length(count, &engine->app_later);
 }
 
 /* How many wait changes from turn to turn, the more so the more connections are busy. What is

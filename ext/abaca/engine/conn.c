@@ -67,7 +67,10 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
   }
   if (events & (AB_POLL_IN | AB_POLL_RDHUP)) conn->readable = true;
   if (events & AB_POLL_OUT) {
-    if (conn->blocked) conn->blocked = conn->timed = false;
+    if (conn->blocked) {
+      conn->blocked = conn->timed = false;
+      ab_list_remove(&conn->ready_link); /* its place may be another one now */
+    }
     if (ab__conn_owes(conn)) conn->readable = true; /* receiving sends it */
   }
   if (AB_UNLIKELY(conn->hung_up) && ab__conn_has(conn, AB_EXCHANGE_APP)) {
@@ -258,7 +261,7 @@ static ssize_t receive_tls(ab_conn *conn, const struct iovec *iov, int count, bo
   uint64_t before = scratch->received;
   ssize_t n = ab_link_receive(&conn->link, iov, count, drained);
   uint64_t came = scratch->received - before, content = n > 0 ? (uint64_t)n : 0;
-  if (came > content) ab__conn_charge(conn, (size_t)(came - content));
+  if (came > content) ab__conn_charge(conn, came - content);
   return n;
 }
 
@@ -267,7 +270,7 @@ ssize_t ab__conn_receive(ab_conn *conn, const struct iovec *iov, int count) {
   ssize_t n = AB_UNLIKELY(ab_link_is_tls(&conn->link))
                   ? receive_tls(conn, iov, count, &drained)
                   : ab_link_receive(&conn->link, iov, count, &drained);
-  ab__conn_charge(conn, AB_SHARE_BYTES);
+  ab__conn_charge(conn, AB_READ_COST);
   if (n > 0) {
     if (drained && !conn->hung_up) ab__conn_emptied(conn); /* or until the stream ends */
     conn->engine->stats->received += (uint64_t)n;

@@ -88,7 +88,7 @@ typedef struct ab_service {
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
 struct ab_conn {
   ab_link link;
-  ab_list ready_link; /* in engine->ready, ->later, ->batch, ->signers or ->dead */
+  ab_list ready_link; /* in engine->ready, ->later, ->app_later, ->batch, ->signers or ->dead */
   ab_wheel_node timer;
   ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
   ab_engine *engine;
@@ -111,7 +111,7 @@ struct ab_conn {
   uint8_t state;         /* enum ab_conn_state */
   uint8_t speaks;        /* enum ab_speaks; read without the lock while the application has it */
   uint8_t turn_requests; /* begun in this turn, for fairness */
-  uint8_t turn_share;    /* units of AB_TURN_SHARE that it has used since its turn began */
+  uint16_t turn_cost;    /* what it has used of AB_TURN_SHARE since its turn began */
   bool readable : 1;     /* the socket may have input */
   bool hung_up : 1;      /* the peer has closed its side: read until the end */
   bool touched : 1;      /* in engine->touched */
@@ -147,7 +147,8 @@ struct ab_engine {
   ab_nsec turned_at;  /* when the turn began */
   ab_nsec latest;     /* the time that was last told, in the turn or in its requests */
   ab_list ready;      /* connections to be served in the next turn */
-  ab_list later;      /* connections that have used up a share, served behind those in `ready` */
+  ab_list later;      /* heavy connections, which are served behind those in `ready`; ... */
+  ab_list app_later;  /* ... those that the application waits to read from or to write to */
   ab_list batch;      /* connections to be served in this turn */
   ab_list requests;   /* exchanges in state QUEUED, oldest first */
   ab_list events;     /* exchanges with something else to tell */
@@ -223,13 +224,14 @@ struct ab_engine {
 #define AB_STEP_CONNS    1024 /* connections touched in one step; the others wait for the next */
 #define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
 #define AB_TURN_STEPS    8    /* steps of one connection's protocol in a turn */
-#define AB_TURN_SHARE    8    /* units of one connection in a turn: a read is one, and so are ... */
-#define AB_SHARE_BYTES   8192 /* ... bytes that pass through the arena, or what costs as much */
-#define AB_TURN_LATER    4    /* connections of engine->later in a turn */
-#define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
-#define AB_SHARE_ACCEPTS 8    /* ... with siblings that would accept the others */
-#define AB_LOOK_ACCEPTS  512  /* ... while no requests are taken, at each look */
-#define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
+#define AB_TURN_SHARE    UINT16_MAX /* bytes in the arena of one connection in a turn; in these: */
+#define AB_READ_COST     8192       /* the cost of a read */
+#define AB_SENT_COST     8          /* bytes to send that cost one */
+#define AB_TURN_LATER    8          /* heavy connections in a turn, from each list */
+#define AB_TURN_ACCEPTS  64         /* connections of one listener in a turn */
+#define AB_SHARE_ACCEPTS 8          /* ... with siblings that would accept the others */
+#define AB_LOOK_ACCEPTS  512        /* ... while no requests are taken, at each look */
+#define AB_DRAIN_ACCEPTS 1024       /* ... and when it is closed */
 #define AB_LOOK          (10 * AB_NSEC_PER_MS)  /* the time between two such looks */
 #define AB_LATE          (100 * AB_NSEC_PER_MS) /* whoever ends its side is gone after that wait */
 #define AB_RECV_MAX      65536                  /* bytes of one read */
@@ -306,13 +308,17 @@ size_t ab__conn_room(ab_conn *conn);
 /* The connection has read `len` bytes into the arena. */
 void ab__conn_spend(ab_conn *conn, size_t len);
 
-/* Takes what `len` bytes cost off the connection's share of the turn. */
-static inline void ab__conn_charge(ab_conn *conn, size_t len) {
-  size_t used = conn->turn_share + len / AB_SHARE_BYTES;
-  conn->turn_share = used < AB_TURN_SHARE ? (uint8_t)used : AB_TURN_SHARE;
+/* Takes what costs as much as `bytes` in the arena off the connection's share of the turn. */
+static inline void ab__conn_charge(ab_conn *conn, uint64_t bytes) {
+  uint64_t left = AB_TURN_SHARE - conn->turn_cost;
+  conn->turn_cost += (uint16_t)(bytes < left ? bytes : left);
 }
 static inline bool ab__conn_has_share(const ab_conn *conn) {
-  return conn->turn_share < AB_TURN_SHARE;
+  return conn->turn_cost < AB_TURN_SHARE;
+}
+/* The connection has used up its share, or had more to send than its socket took. */
+static inline bool ab__conn_is_heavy(const ab_conn *conn) {
+  return !ab__conn_has_share(conn) || conn->stall;
 }
 
 /* TLS has something of its own to send. */

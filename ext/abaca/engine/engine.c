@@ -21,6 +21,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   atomic_init(&engine->date, engine->dates[0]);
   ab_list_init(&engine->ready);
   ab_list_init(&engine->later);
+  ab_list_init(&engine->app_later);
   ab_list_init(&engine->batch);
   ab_list_init(&engine->requests);
   ab_list_init(&engine->sessions);

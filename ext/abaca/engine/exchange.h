@@ -51,6 +51,7 @@ struct ab_exchange {
   bool wants_body : 1;   /* the application waits for bytes of the body */
   bool wants_room : 1;   /* the application waits for output to drain */
   bool wants_sent : 1;   /* ... until nothing is left of it */
+  bool wants_turn : 1;   /* ... and until the connection's next turn */
   bool keep_decided : 1; /* ab_exchange_keep_alive was asked */
   bool keep : 1;         /* its answer */
   bool expired : 1;      /* request_timeout has passed */

@@ -11,7 +11,7 @@
 #define TURN_REQUESTS 100
 /* A frame is charged as this many bytes, however small it is; so many use up a share of a turn. */
 #define FRAME_BYTES 128
-#define TURN_FRAMES (AB_TURN_SHARE * AB_SHARE_BYTES / FRAME_BYTES)
+#define TURN_FRAMES (AB_TURN_SHARE / FRAME_BYTES)
 
 enum session_wait {
   WAIT_NONE,    /* for the application, or for output, which has a deadline of its own */

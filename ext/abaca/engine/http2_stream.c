@@ -331,6 +331,7 @@ void ab__stream_settle_output(ab_stream *stream) {
   ab_conn *conn = stream->conn;
   uint64_t taken = stream->taken;
   stream->taken = 0;
+  ab__conn_charge(conn, taken / AB_SENT_COST);
   if (taken > 0) {
     conn->blocked = conn->timed = false;
     if (conn->stall) ab__conn_stall_sent(conn, taken);

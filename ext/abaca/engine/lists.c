@@ -20,11 +20,16 @@ bool ab__engine_touch(ab_conn *conn) {
   return true;
 }
 
-void ab__engine_ready(ab_conn *conn) {
+static ab_list *list_of(const ab_conn *conn) {
   ab_engine *engine = conn->engine;
-  if (!ab_list_empty(&conn->ready_link)) return;
-  ab_list_append(AB_LIKELY(ab__conn_has_share(conn)) ? &engine->ready : &engine->later,
-                 &conn->ready_link);
+  if (AB_LIKELY(!ab__conn_is_heavy(conn))) return &engine->ready;
+  const ab_exchange *exchange = ab__conn_has(conn, AB_EXCHANGE_APP) ? conn->exchange : NULL;
+  bool tells = exchange && (exchange->wants_body || (exchange->wants_room && !conn->blocked));
+  return tells ? &engine->app_later : &engine->later;
+}
+
+void ab__engine_ready(ab_conn *conn) {
+  if (ab_list_empty(&conn->ready_link)) ab_list_append(list_of(conn), &conn->ready_link);
 }
 
 void ab__engine_event(ab_exchange *exchange, unsigned events) {

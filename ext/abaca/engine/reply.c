@@ -24,6 +24,11 @@ int ab__conn_write(ab_conn *conn, const char *ptr, size_t len) {
   return err ? err : ab_outbox_write(conn->out, ptr, len);
 }
 
+static void note_sent(ab_conn *conn, size_t n) {
+  conn->engine->stats->sent += n;
+  ab__conn_charge(conn, n / AB_SENT_COST);
+}
+
 /* Returns how many bytes the socket has taken, from the first one on. */
 static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
   if (conn->out) ab__conn_flush(conn);
@@ -31,7 +36,7 @@ static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
   ssize_t n = ab_link_send(&conn->link, iov, count);
   if (n == AB_EPEER) ab__conn_drop(conn);
   if (n <= 0) return 0;
-  conn->engine->stats->sent += (uint64_t)n;
+  note_sent(conn, (size_t)n);
   return (size_t)n;
 }
 
@@ -96,6 +101,15 @@ bool ab_exchange_want_sent(ab_exchange *exchange) {
   return exchange->wants_room;
 }
 
+bool ab_exchange_want_turn(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (AB_LIKELY(ab__conn_has_share(conn)) || conn->state == AB_CONN_DEAD) return false;
+  exchange->wants_room = exchange->wants_turn = true;
+  exchange->wants_sent = false;
+  ab__engine_ready(conn);
+  return true;
+}
+
 bool ab_exchange_flush_later(ab_exchange *exchange) {
   return ab__engine_touch(exchange->conn);
 }
@@ -117,6 +131,7 @@ bool ab__conn_is_full(const ab_conn *conn) {
 /* A writer that waits for room is told when half of the limit is sent, and not for each piece. */
 static bool has_drained(const ab_exchange *exchange) {
   const ab_conn *conn = exchange->conn;
+  if (AB_UNLIKELY(exchange->wants_turn)) return false;
   if (!conn->out) return true;
   if (exchange->wants_sent) return ab_outbox_pending(conn->out) == 0;
   if (ab__files_full(conn)) return false;
@@ -139,12 +154,14 @@ void ab__conn_await_room(ab_conn *conn) {
 /* The poller tells when the socket is not full, the deadline when the peer takes nothing. The next
  * turn sets it, since this one's clock may be old. */
 void ab__conn_block(ab_conn *conn, bool progress) {
-  if (!conn->blocked || progress) {
+  bool begins = !conn->blocked || progress;
+  conn->blocked = true;
+  if (begins) {
     conn->deadline = 0;
     conn->timed = false;
+    ab__conn_charge(conn, AB_TURN_SHARE);
     ab__engine_ready(conn);
   }
-  conn->blocked = true;
   ab__files_blocked(conn, progress);
   ab__conn_await_room(conn);
 }
@@ -271,7 +288,7 @@ void ab__conn_flush(ab_conn *conn) {
       ab__conn_drop(conn);
     } else if (n > 0) {
       progress = true;
-      engine->stats->sent += (uint64_t)n;
+      note_sent(conn, (size_t)n);
       if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_sent(conn, (uint64_t)n);
       ab_outbox_shift(conn->out, (uint64_t)n);
     }

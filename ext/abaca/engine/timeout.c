@@ -41,6 +41,10 @@ static void pass_wait(ab_conn *conn) {
     return;
   }
   bool idle = conn->state == AB_CONN_HEAD && conn->in_len == 0;
+  if (idle && conn->readable && !ab_list_empty(&conn->ready_link)) {
+    conn->deadline = engine->now + AB_LOOK; /* something has come, and its turn has not */
+    return;
+  }
   if (idle && AB_UNLIKELY(engine->draining)) {
     ab__conn_part(conn);
     return;

@@ -99,12 +99,24 @@ static void note_time(ab_engine *engine, ab_nsec now) {
   if (now > engine->latest) engine->latest = now;
 }
 
-/* Connections that have used up a share come last, and only a few of them. */
+static void add_heavy(ab_engine *engine, ab_list *list, unsigned most) {
+  for (unsigned i = 0; i < most && !ab_list_empty(list); i++) {
+    ab_list_append(&engine->batch, ab_list_shift(list));
+  }
+}
+
+/* The application has taken all that it was told. */
+static bool may_tell(const ab_engine *engine) {
+  return !ab_list_empty(&engine->app_later) && ab_list_empty(&engine->events);
+}
+
+/* Heavy connections come last, and only a few of them: of those that the application reads and
+ * writes, one while it has requests to take. */
 static void begin_batch(ab_engine *engine) {
   ab_list_splice(&engine->batch, &engine->ready);
-  for (unsigned i = 0; i < AB_TURN_LATER && AB_UNLIKELY(!ab_list_empty(&engine->later)); i++) {
-    ab_list_append(&engine->batch, ab_list_shift(&engine->later));
-  }
+  add_heavy(engine, &engine->later, AB_TURN_LATER);
+  if (AB_LIKELY(!may_tell(engine))) return;
+  add_heavy(engine, &engine->app_later, ab_list_empty(&engine->requests) ? AB_TURN_LATER : 1);
 }
 
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
@@ -123,8 +135,12 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
 }
 
 static void turns_serve(ab_conn *conn) {
-  conn->turn_share = 0;
+  conn->turn_cost = 0;
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  if (AB_UNLIKELY(ab__conn_has(conn, AB_EXCHANGE_APP)) && conn->exchange->wants_turn) {
+    conn->exchange->wants_turn = false;
+    ab__conn_tell_drained(conn);
+  }
   ab__conn_advance(conn);
 }
 
@@ -173,7 +189,7 @@ void ab_engine_go_on(ab_engine *engine, ab_nsec now) {
 
 /* Connections to be served in the next turn. */
 static bool has_ready(const ab_engine *engine) {
-  return !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->later) ||
+  return !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->later) || may_tell(engine) ||
          !ab_list_empty(&engine->signers);
 }
 

@@ -171,7 +171,7 @@ CHECK_CASE(reading_takes_turns) {
   fixture_run(&fx);
   int reads = 0;
   while (read_body(&fx, exchange, plenty, 5000) == 5000) reads++;
-  CHECK_INT(AB_TURN_SHARE, reads);
+  CHECK_INT(8, reads);
   CHECK_INT(0, fx.events);
   fixture_turn(&fx);
   CHECK_INT(AB_EVENT_BODY, fx.events);

@@ -104,10 +104,15 @@ void ab_head_queue(ab_lines *head, const char *whole, size_t len);
 void ab_body_write(ab_call *call, VALUE headers, VALUE body);
 /* The same for a callable that gets a stream to read from and to write to. */
 void ab_body_write_call(ab_lines *head, VALUE headers, VALUE callable);
-/* Waits while `pending` (ab_exchange_want_room, ab_exchange_want_sent) says so, and the connection
- * is the engine's. Returns the call: the argument may be no more, if another fiber than the
- * request's has waited. Raises PeerError, and IOError when the request has ended meanwhile. */
-ab_call *ab_response_wait(ab_call *call, bool (*pending)(ab_exchange *exchange));
+/* ab_exchange_want_room, ab_exchange_want_sent or ab_exchange_want_turn. */
+typedef bool (*ab_response_pause)(ab_exchange *exchange);
+/* Waits while `pending` says so, and the connection is the engine's. Returns the call: the argument
+ * may be no more, if another fiber than the request's has waited. Raises PeerError, and IOError
+ * when the request has ended meanwhile. */
+ab_call *ab_response_wait(ab_call *call, ab_response_pause pending);
+/* [locked] What to wait for behind a piece of content: `full`, or the next turn of a response that
+ * has used up its share of this one; NULL: nothing. */
+ab_response_pause ab_response_pause_for(const ab_call *call, ab_response_pause full);
 /* What the writers of bodies share. Ends the head of a body whose content follows piece by piece:
  * it leaves with the first of them, or when the fiber parks before. */
 void ab_body_begin(ab_lines *head);

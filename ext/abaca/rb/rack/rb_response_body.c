@@ -21,7 +21,7 @@ static void body_wait_in_place(ab_call *call) {
   rb_thread_wait_for((struct timeval){0, 2000});
 }
 
-ab_call *ab_response_wait(ab_call *call, bool (*pending)(ab_exchange *exchange)) {
+ab_call *ab_response_wait(ab_call *call, ab_response_pause pending) {
   VALUE handle = call->handle;
   for (;;) {
     ab_engine *engine = call->rack->engine;
@@ -39,6 +39,14 @@ ab_call *ab_response_wait(ab_call *call, bool (*pending)(ab_exchange *exchange))
     /* A writer on another fiber or thread may have outlived the request. */
     call = ab_call_of(handle);
   }
+}
+
+ab_response_pause ab_response_pause_for(const ab_call *call, ab_response_pause full) {
+  ab_exchange *exchange = call->exchange;
+  if (full(exchange)) return full;
+  bool turn = AB_UNLIKELY(ab_exchange_want_turn(exchange)) &&
+              call->runner->executor->can_wait(call->runner);
+  return turn ? ab_exchange_want_turn : NULL;
 }
 
 /* Queues all of a String or nothing: copied when short, else borrowed from where it is. */
@@ -102,14 +110,16 @@ void ab_response_content(ab_call *call, VALUE string) {
                   : queue_bytes(call, bytes, len);
   if (!error && !now) ab_body_soon(call);
   /* Behind a rest nothing is queued, so that the next piece need not be copied. */
-  bool (*pending)(ab_exchange *) = now ? ab_exchange_want_sent : ab_exchange_want_room;
-  bool wait = !error && pending(call->exchange), gone = ab_exchange_gone(call->exchange);
+  ab_response_pause pause = NULL;
+  if (!error)
+    pause = ab_response_pause_for(call, now ? ab_exchange_want_sent : ab_exchange_want_room);
+  bool gone = ab_exchange_gone(call->exchange);
   ab_engine_unlock(engine);
   RB_GC_GUARD(bytes);
   if (error || gone) ab_response_raise(error ? error : AB_EPEER);
   call->body_sent += len;
   if (call->has_length) call->body_left -= len;
-  if (wait) ab_response_wait(call, pending);
+  if (pause) ab_response_wait(call, pause);
 }
 
 /* Ends chunks, with trailers behind them: a callable is asked now, when it can know. */

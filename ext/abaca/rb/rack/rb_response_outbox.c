@@ -56,8 +56,8 @@ static void move_pending(VALUE outbox, VALUE handle, bool now) {
   int error = ab_exchange_move(call->exchange, queue, adopt, &a);
   if (!error && now) ab_exchange_flush(call->exchange);
   if (!error && !now) ab_body_soon(call);
-  bool wait = !error && ab_exchange_want_room(call->exchange),
-       gone = ab_exchange_gone(call->exchange);
+  ab_response_pause pause = error ? NULL : ab_response_pause_for(call, ab_exchange_want_room);
+  bool gone = ab_exchange_gone(call->exchange);
   ab_engine_unlock(engine);
   if (a.error) rb_syserr_fail(a.error, "a file of the outbox");
   if (error || gone) ab_response_raise(error ? error : AB_EPEER);
@@ -65,7 +65,7 @@ static void move_pending(VALUE outbox, VALUE handle, bool now) {
   if (call->has_length) call->body_left -= len;
   ab_box_moved_on(outbox);
   /* The app's flush blocks have run. */
-  if (wait) ab_response_wait(ab_call_of(handle), ab_exchange_want_room);
+  if (pause) ab_response_wait(ab_call_of(handle), pause);
 }
 
 typedef struct writing {

@@ -90,6 +90,7 @@ static void executor_wake(thread_wait *wait) {
   wait->woken = true;
   pthread_cond_signal(&wait->wake);
   ab__threads_unlock(wait->pool);
+  wait->pool->in_a_row++;
 }
 
 /* All of them: it needs no Ruby. */

@@ -22,7 +22,7 @@
 #define REST_TIME AB_NSEC_PER_MS
 /* Steps of the engine, in which a burst is read. */
 #define BURST 256
-/* After this many requests in a row the lead lets those continue that have begun before. */
+/* After so many requests that were begun or woken in a row, the lead lets them continue. */
 #define IN_A_ROW 8
 
 /* --- passing the lead --- */
@@ -391,7 +391,8 @@ static bool lead_run_request(ab_worker *worker) {
   return ab__worker_leads(worker);
 }
 
-/* Requests that have begun before may want the GVL, which the lead keeps while others begin. */
+/* Requests that have begun before may want the GVL, which the lead keeps while it begins others and
+ * wakes those that have waited. */
 static bool owes_way(const ab_thread_pool *pool) {
   return AB_UNLIKELY(pool->busy > 0) && pool->in_a_row >= IN_A_ROW;
 }

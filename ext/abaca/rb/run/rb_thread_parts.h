@@ -80,7 +80,7 @@ struct ab_thread_pool {
   bool batch;                       /* the engine's turn has more for another step */
   ab_nsec turned_at;                /* when the last one began */
   bool turned;       /* there was a turn since the end of the server was last looked at */
-  unsigned in_a_row; /* requests that were begun since the lead gave way */
+  unsigned in_a_row; /* requests that were begun, or woken, since the lead gave way */
   ab_share share;
   unsigned slow; /* by how many the long ones of the last requests outnumber the quick ones */
 };
