@@ -227,7 +227,7 @@ struct ab_engine {
 #define AB_TURN_SHARE    UINT16_MAX /* bytes in the arena of one connection in a turn; in these: */
 #define AB_READ_COST     8192       /* the cost of a read */
 #define AB_SENT_COST     8          /* bytes to send that cost one */
-#define AB_TURN_LATER    8          /* heavy connections in a turn, from each list */
+#define AB_TURN_LATER    4          /* heavy connections in a turn, from each list */
 #define AB_TURN_ACCEPTS  64         /* connections of one listener in a turn */
 #define AB_SHARE_ACCEPTS 8          /* ... with siblings that would accept the others */
 #define AB_LOOK_ACCEPTS  512        /* ... while no requests are taken, at each look */
@@ -471,6 +471,10 @@ static inline uint32_t ab__engine_taken(const ab_engine *engine) {
 }
 static inline bool ab__engine_crowded(const ab_engine *engine) {
   return engine->capacity > 0 && ab__engine_taken(engine) >= engine->capacity;
+}
+/* Requests wait that the application has places for. */
+static inline bool ab__engine_has_beginners(const ab_engine *engine) {
+  return !ab_list_empty(&engine->requests) && !ab__engine_crowded(engine);
 }
 /* Rejects what waits beyond max_queue. */
 void ab__engine_shed(ab_engine *engine);

@@ -116,7 +116,7 @@ static void begin_batch(ab_engine *engine) {
   ab_list_splice(&engine->batch, &engine->ready);
   add_heavy(engine, &engine->later, AB_TURN_LATER);
   if (AB_LIKELY(!may_tell(engine))) return;
-  add_heavy(engine, &engine->app_later, ab_list_empty(&engine->requests) ? AB_TURN_LATER : 1);
+  add_heavy(engine, &engine->app_later, ab__engine_has_beginners(engine) ? 1 : AB_TURN_LATER);
 }
 
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {

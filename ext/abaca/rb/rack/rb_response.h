@@ -110,9 +110,19 @@ typedef bool (*ab_response_pause)(ab_exchange *exchange);
  * may be no more, if another fiber than the request's has waited. Raises PeerError, and IOError
  * when the request has ended meanwhile. */
 ab_call *ab_response_wait(ab_call *call, ab_response_pause pending);
-/* [locked] What to wait for behind a piece of content: `full`, or the next turn of a response that
- * has used up its share of this one; NULL: nothing. */
-ab_response_pause ab_response_pause_for(const ab_call *call, ab_response_pause full);
+/* Bytes of content behind which requests that wait may begin. */
+#define AB_FIRST_TURN 65536
+/* [locked] What the app waits for behind a piece that it has written, of `len` bytes, which are not
+ * counted yet: `full`, or the next turn, when this one's share is used up; NULL: nothing. */
+static inline ab_response_pause ab_response_pause_for(const ab_call *call, size_t len,
+                                                      ab_response_pause full) {
+  ab_exchange *exchange = call->exchange;
+  if (full(exchange)) return full;
+  bool first = call->body_sent < AB_FIRST_TURN && call->body_sent + len >= AB_FIRST_TURN;
+  if (AB_UNLIKELY(first)) ab_exchange_let_begin(exchange);
+  if (AB_LIKELY(!ab_exchange_want_turn(exchange))) return NULL;
+  return call->runner->executor->can_wait(call->runner) ? ab_exchange_want_turn : NULL;
+}
 /* What the writers of bodies share. Ends the head of a body whose content follows piece by piece:
  * it leaves with the first of them, or when the fiber parks before. */
 void ab_body_begin(ab_lines *head);

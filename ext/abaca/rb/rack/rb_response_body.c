@@ -41,14 +41,6 @@ ab_call *ab_response_wait(ab_call *call, ab_response_pause pending) {
   }
 }
 
-ab_response_pause ab_response_pause_for(const ab_call *call, ab_response_pause full) {
-  ab_exchange *exchange = call->exchange;
-  if (full(exchange)) return full;
-  bool turn = AB_UNLIKELY(ab_exchange_want_turn(exchange)) &&
-              call->runner->executor->can_wait(call->runner);
-  return turn ? ab_exchange_want_turn : NULL;
-}
-
 /* Queues all of a String or nothing: copied when short, else borrowed from where it is. */
 static int queue_bytes(ab_call *call, VALUE string, size_t len) {
   ab_rack *rack = call->rack;
@@ -110,9 +102,11 @@ void ab_response_content(ab_call *call, VALUE string) {
                   : queue_bytes(call, bytes, len);
   if (!error && !now) ab_body_soon(call);
   /* Behind a rest nothing is queued, so that the next piece need not be copied. */
-  ab_response_pause pause = NULL;
-  if (!error)
-    pause = ab_response_pause_for(call, now ? ab_exchange_want_sent : ab_exchange_want_room);
+  ab_response_pause full = now ? ab_exchange_want_sent : ab_exchange_want_room, pause = NULL;
+  if (AB_LIKELY(!error)) {
+    bool written = call->yields || call->streams; /* an Array is all here */
+    pause = written ? ab_response_pause_for(call, len, full) : full(call->exchange) ? full : NULL;
+  }
   bool gone = ab_exchange_gone(call->exchange);
   ab_engine_unlock(engine);
   RB_GC_GUARD(bytes);
