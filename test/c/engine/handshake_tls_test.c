@@ -651,7 +651,8 @@ CHECK_CASE(small_records_use_up_a_share) {
     while ((n = read_body(&fx, fx.held[0], content, sizeof content)) > 0) continue;
     CHECK_INT(AB_AGAIN, n);
     uint64_t came = fx.engine->scratch.received - before;
-    CHECK(came > AB_RECV_MAX / 2 && came <= 2 * AB_RECV_MAX);
+    /* In the second turn there is what the system has moved up meanwhile. */
+    CHECK(came > (turn == 0 ? AB_RECV_MAX / 2 : 0) && came <= 2 * AB_RECV_MAX);
   }
   answer_held(&fx, 0, "x");
   tls_end(&client, &fx);
