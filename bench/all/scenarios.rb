@@ -64,7 +64,7 @@ module Bench
     # Why the other benchmarks are none of them.
     LEFT_OUT = {
       "all" => "runs the others",
-      "attacks" => "compares Abaca with itself under attack, for three minutes",
+      "attacks" => "what others notice of attacks: half an hour",
       "databases" => "installs three databases; `rails` has two of them",
       "guard" => "counts without a clock: bin/bench guard",
       "handshakes" => "a load of `servers` has the price of handshakes; this is what others notice",

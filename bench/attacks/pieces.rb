@@ -56,9 +56,9 @@ module Bench
     private
 
     def right?(port)
-      return !H2load.get(port: port, tls: @load.tls?).nil? if @load.http2?
-
-      Probe.get(port: port, seconds: 1, tls: @load.tls?)&.status == 200
+      tls = @load.tls?
+      body = @load.http2? ? H2load.get(port: port, tls: tls) : Probe.get(port: port, seconds: 1, tls: tls)&.body
+      !body.to_s.empty?
     end
 
     def measure(port)

@@ -68,7 +68,7 @@ module Bench
     def read(port)
       seconds = (2 * @seconds) + 1
       Client.figures("readers", port.to_s, STREAMS.to_s, seconds.to_s, limit: seconds + Wrk::GRACE,
-                                                                       prefix: %w[nice -n 19 taskset -c 1])
+                                                                       prefix: %w[nice -n 5 taskset -c 1])
     end
 
     def cells(turns)
