@@ -242,7 +242,7 @@ CHECK_CASE(readers_see_whole_records) {
                                       write_events, write_history, write_clients};
   enum { WRITERS = sizeof writers / sizeof *writers };
   unsigned seen = 0;
-  for (int i = 0; i < 50 && seen < 10000; i++) {
+  while (seen < 10000) {
     stage self = {.running = WRITERS};
     self.page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 1}, (ab_page_time){1, 1});
     CHECK(self.page != NULL);
@@ -260,7 +260,6 @@ CHECK_CASE(readers_see_whole_records) {
     seen += self.seen;
     ab_page_drop(self.page);
   }
-  CHECK(seen >= 1000);
 }
 
 /* --- a writer that never rests: no reader finds a moment in which nothing is being counted --- */
@@ -309,7 +308,8 @@ CHECK_CASE(a_writer_that_never_rests) {
   CHECK_INT(AB_OK, ab_tally_init(&sums, &ab_mem_libc, 64));
   CHECK_INT(0, pthread_create(&writer, NULL, count_requests, &self));
   while (counted(&self) == 0) sched_yield();
-  for (int i = 0; i < 200; i++) {
+  /* At least one taking beside a writer that goes on. */
+  for (int i = 0; i < 200 || self.seen == 0; i++) {
     uint64_t before = counted(&self), last = sums.totals.ended;
     CHECK_INT(AB_OK, ab_tally_take(&sums, self.page));
     if (counted(&self) > before + 100) self.seen++;
@@ -320,7 +320,6 @@ CHECK_CASE(a_writer_that_never_rests) {
   __atomic_store_n(&self.running, 0, __ATOMIC_RELAXED);
   pthread_join(writer, NULL);
   CHECK_INT(0, self.wrong);
-  CHECK(self.seen > 0); /* it was counted meanwhile */
   ab_tally_fini(&sums);
   ab_page_drop(self.page);
 }
