@@ -112,7 +112,7 @@ bool ab_exchange_want_turn(ab_exchange *exchange) {
 
 void ab_exchange_let_begin(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
-  if (ab__engine_has_beginners(conn->engine)) ab__conn_charge(conn, AB_TURN_SHARE);
+  if (ab__engine_taken(conn->engine) > 1) ab__conn_charge(conn, AB_TURN_SHARE);
 }
 
 bool ab_exchange_flush_later(ab_exchange *exchange) {

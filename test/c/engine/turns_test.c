@@ -216,30 +216,33 @@ CHECK_CASE(new_requests_pass_writers) {
   writers_end(&fx, clients);
 }
 
-/* While requests wait for which there is a place, a response that has begun gives way when it is
- * asked to. */
-CHECK_CASE(a_writer_lets_requests_begin) {
+/* A response that has begun gives way when it is asked to, but not when it is the only one. */
+CHECK_CASE(a_writer_lets_others_begin) {
   fixture fx;
   int clients[WRITERS];
   writers_begin(&fx, clients);
-  ab_engine_set_queue(fx.engine, WRITERS, 10);
+  CHECK(!wants_turn(&fx, fx.held[0]));
   ab_engine_lock(fx.engine);
-  ab_exchange_let_begin(fx.held[0]);
-  CHECK(!ab_exchange_want_turn(fx.held[0]));
-  ab_engine_unlock(fx.engine);
-  fx.mute = true;
-  int client = client_with(&fx, GET("/z"));
-  ab_engine_lock(fx.engine);
-  ab_exchange_let_begin(fx.held[0]);
-  CHECK(!ab_exchange_want_turn(fx.held[0]));
-  fx.engine->capacity = WRITERS + 1;
   ab_exchange_let_begin(fx.held[0]);
   CHECK(ab_exchange_want_turn(fx.held[0]));
   ab_engine_unlock(fx.engine);
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_DRAINED, fx.events);
-  close(client);
   writers_end(&fx, clients);
+}
+
+CHECK_CASE(a_lone_writer_goes_on) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_with(&fx, GET("/z"));
+  ab_engine_lock(fx.engine);
+  ab_exchange_let_begin(fx.held[0]);
+  CHECK(!ab_exchange_want_turn(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  answer_held(&fx, 0, "x");
+  close(client);
+  fixture_fini(&fx);
 }
 
 /* --- deadlines --- */
