@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# also: sanitized rubies
+# also: sanitized
 
 require "test_helper"
 require "support/server_case"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# also: modes tls portable rubies
+# also: modes tls portable
 
 require "test_helper"
 require "support/server_case"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# also: modes portable rubies
+# also: modes portable
 
 require "test_helper"
 require "support/server_case"

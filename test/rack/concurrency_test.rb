@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# also: modes sanitized portable rubies
+# also: modes sanitized portable
 
 require "io/nonblock"
 require "net/http"

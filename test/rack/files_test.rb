@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# also: modes tls sanitized portable rubies
+# also: modes tls sanitized portable
 
 require "fileutils"
 require "tempfile"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# also: modes sanitized portable rubies
+# also: modes sanitized portable
 
 require "English"
 require "open3"

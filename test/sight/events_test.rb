@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# also: rubies
-
 require_relative "../test_helper"
 require_relative "../support/sight_case"
 

@@ -12,8 +12,8 @@ class ThreadsHybridTest < Minitest::Test
 
   # Far above what a request needs that does nothing, also where others use the machine. What computes takes half as
   # much again.
-  THRESHOLD = 500 # ms
-  SLOW = 0.75
+  THRESHOLD = 200 # ms
+  SLOW = 0.3
   HYBRID = { mode: :hybrid, threads: [0, 8], routes: [], hybrid_threshold: THRESHOLD, hybrid_requests: 20 }.freeze
   # Whoever has answered once runs on threads.
   AT_ONCE = { **HYBRID, hybrid_threshold: 0.001, hybrid_requests: 1 }.freeze
