@@ -127,10 +127,11 @@ class CTests
     [File.join(@sources, "probes.rb"), *read].all? { |path| File.exist?(path) && File.mtime(path) <= made }
   end
 
+  # Without optimization, which takes longer than it saves in a test.
   def link(test, rooms)
     program = File.join(@folder, File.basename(test, ".c"))
     flags = @build.portable ? ["-D_GNU_SOURCE"] : system_flags
-    cc(*flags, *(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm",
+    cc(*flags, "-O0", *(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm",
        *library_flags(:libs), "-o", program) && program
   end
 

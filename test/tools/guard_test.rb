@@ -63,22 +63,11 @@ class GuardTest < Minitest::Test
     said
   end
 
-  def assert_no_more(*rows)
-    said, status = guard("--rows", rows.join(","))
+  def test_a_request_costs_no_more_than_the_baseline_says
+    said, status = guard
     assert status.success?, said
     puts "bin/bench guard: #{said[/^not compared.*/]}" if said.include?("not compared")
   end
-
-  # The rows in three parts, each of which has its own deadline.
-  def test_a_request_costs_no_more_than_the_baseline_says
-    assert_no_more("parser", "outbox", "hello", "env", "response")
-  end
-
-  def test_streams_waits_and_encryption_cost_no_more_than_the_baseline_says
-    assert_no_more("stream", "wait", "tls", "http2", "page")
-  end
-
-  def test_on_threads_nothing_costs_more_than_the_baseline_says = assert_no_more("thread", "thread_page")
 
   # In one run, since each has its own counter; GuardBaselineTest asks what one of them alone does.
   def test_an_object_a_malloc_and_a_system_call_more_fail
