@@ -226,7 +226,8 @@ struct ab_engine {
 #define AB_TURN_STEPS    8    /* steps of one connection's protocol in a turn */
 #define AB_TURN_SHARE    UINT16_MAX /* bytes in the arena of one connection in a turn; in these: */
 #define AB_READ_COST     8192       /* the cost of a read */
-#define AB_SENT_COST     8          /* bytes to send that cost one */
+#define AB_SEND_COST     2048       /* the cost of a send, */
+#define AB_SENT_COST     8          /* and bytes of it that cost one more */
 #define AB_TURN_LATER    4          /* heavy connections in a turn, from each list */
 #define AB_TURN_ACCEPTS  64         /* connections of one listener in a turn */
 #define AB_SHARE_ACCEPTS 8          /* ... with siblings that would accept the others */

@@ -393,8 +393,6 @@ bool ab_exchange_flush_later(ab_exchange *exchange) AB_WARN_UNUSED;
 /* [locked] True when the response has used up its share of the turn, which others wait for:
  * AB_EVENT_DRAINED follows in a later one. */
 bool ab_exchange_want_turn(ab_exchange *exchange);
-/* [locked] If the application has other requests, the response has used up its share now. */
-void ab_exchange_let_begin(ab_exchange *exchange);
 /* [locked] Bytes that wait to be sent. */
 uint64_t ab_exchange_pending(const ab_exchange *exchange);
 /* [locked] True when more than max_pending_output is pending: AB_EVENT_DRAINED follows. */

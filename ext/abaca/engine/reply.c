@@ -26,7 +26,7 @@ int ab__conn_write(ab_conn *conn, const char *ptr, size_t len) {
 
 static void note_sent(ab_conn *conn, size_t n) {
   conn->engine->stats->sent += n;
-  ab__conn_charge(conn, n / AB_SENT_COST);
+  ab__conn_charge(conn, AB_SEND_COST + n / AB_SENT_COST);
 }
 
 /* Returns how many bytes the socket has taken, from the first one on. */
@@ -108,11 +108,6 @@ bool ab_exchange_want_turn(ab_exchange *exchange) {
   exchange->wants_sent = false;
   ab__engine_ready(conn);
   return true;
-}
-
-void ab_exchange_let_begin(ab_exchange *exchange) {
-  ab_conn *conn = exchange->conn;
-  if (ab__engine_taken(conn->engine) > 1) ab__conn_charge(conn, AB_TURN_SHARE);
 }
 
 bool ab_exchange_flush_later(ab_exchange *exchange) {

@@ -110,16 +110,11 @@ typedef bool (*ab_response_pause)(ab_exchange *exchange);
  * may be no more, if another fiber than the request's has waited. Raises PeerError, and IOError
  * when the request has ended meanwhile. */
 ab_call *ab_response_wait(ab_call *call, ab_response_pause pending);
-/* Bytes of content behind which others may begin. */
-#define AB_FIRST_TURN 16384
-/* [locked] What the app waits for behind a piece that it has written, of `len` bytes, which are not
- * counted yet: `full`, or the next turn, when this one's share is used up; NULL: nothing. */
-static inline ab_response_pause ab_response_pause_for(const ab_call *call, size_t len,
-                                                      ab_response_pause full) {
+/* [locked] What the app waits for behind a piece that it has written: `full`, or the next turn,
+ * when this one's share is used up; NULL: nothing. */
+static inline ab_response_pause ab_response_pause_for(const ab_call *call, ab_response_pause full) {
   ab_exchange *exchange = call->exchange;
   if (full(exchange)) return full;
-  bool first = call->body_sent < AB_FIRST_TURN && call->body_sent + len >= AB_FIRST_TURN;
-  if (AB_UNLIKELY(first)) ab_exchange_let_begin(exchange);
   if (AB_LIKELY(!ab_exchange_want_turn(exchange))) return NULL;
   return call->runner->executor->can_wait(call->runner) ? ab_exchange_want_turn : NULL;
 }

@@ -105,7 +105,7 @@ void ab_response_content(ab_call *call, VALUE string) {
   ab_response_pause full = now ? ab_exchange_want_sent : ab_exchange_want_room, pause = NULL;
   if (AB_LIKELY(!error)) {
     bool written = call->yields || call->streams; /* an Array is all here */
-    pause = written ? ab_response_pause_for(call, len, full) : full(call->exchange) ? full : NULL;
+    pause = written ? ab_response_pause_for(call, full) : full(call->exchange) ? full : NULL;
   }
   bool gone = ab_exchange_gone(call->exchange);
   ab_engine_unlock(engine);

@@ -56,7 +56,7 @@ static void move_pending(VALUE outbox, VALUE handle, bool now) {
   int error = ab_exchange_move(call->exchange, queue, adopt, &a);
   if (!error && now) ab_exchange_flush(call->exchange);
   if (!error && !now) ab_body_soon(call);
-  ab_response_pause pause = error ? NULL : ab_response_pause_for(call, len, ab_exchange_want_room);
+  ab_response_pause pause = error ? NULL : ab_response_pause_for(call, ab_exchange_want_room);
   bool gone = ab_exchange_gone(call->exchange);
   ab_engine_unlock(engine);
   if (a.error) rb_syserr_fail(a.error, "a file of the outbox");
