@@ -75,10 +75,13 @@ module Bench
     def parts_of(data)
       ruby = data["server_ruby"] || data.dig("machine", "ruby")
       found = (data["rows"] || data["contests"])&.map { |row| [row["row"], row["ruby"] || ruby] } ||
-              (data["parts"]&.keys || data.fetch("loads", []).filter_map { |load| load["name"] }).product([ruby])
+              (names_of(data["parts"]) || data.fetch("loads", []).filter_map { |load| load["name"] }).product([ruby])
       found = [[nil, ruby]] if found.empty?
       found.map { |name, on| [data["benchmark"], name, on.to_s[/\d+\.\d+/], data.key?("against")] }
     end
-    private_class_method :lines, :flat?, :members, :parts_of
+
+    # Of the parts themselves, or of those that were asked for.
+    def names_of(parts) = parts.is_a?(Hash) ? parts.keys : parts
+    private_class_method :lines, :flat?, :members, :parts_of, :names_of
   end
 end

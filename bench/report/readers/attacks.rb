@@ -27,8 +27,8 @@ module Bench
         protocol, clients = row["row"].split("-")
         more = { "p99 ms alone" => pick("alone_p99", 0.001), "p50 ms" => pick("beside_p50", 0.001),
                  "worst ms" => pick("worst", 0.001), "answered" => pick("answered"), "MB/s sent" => pick("sent", 1e-6) }
-        chart(key: row["row"], title: "Beside #{clients} clients that send the smallest pieces, #{PROTOCOLS[protocol]}",
-              unit: "ms at p99", absent: row["absent"],
+        senders = "#{clients} clients that send the smallest pieces over #{PROTOCOLS[protocol]}"
+        chart(key: row["row"], title: "Beside #{senders}", unit: "ms at p99", absent: row["absent"], row: senders,
               bars: bars(row.fetch("turns"), more: more, &pick("beside_p99", 0.001)))
       end
 
@@ -36,7 +36,7 @@ module Bench
         more = { "p99 ms alone" => pick("alone_p99", 0.001), "p99 ms" => pick("beside_p99", 0.001),
                  "worst ms while they begin" => pick("begin_worst", 0.001), "MB sent" => pick("bytes", 1e-6) }
         chart(key: "streams", title: "Beside #{Numbers.count(data["streams"])} responses without end",
-              unit: "ms at worst", absent: data["absent"],
+              unit: "ms at worst", absent: data["absent"], row: "#{data["streams"]} responses without end",
               bars: bars(data.fetch("turns"), more: more, &pick("worst", 0.001)))
       end
 
