@@ -11,8 +11,8 @@ require_relative "support/test_build"
 #
 # modes: what the app runs on. tls: clients and servers of ServerCase speak TLS. sanitized, portable: the builds of that
 # name (TestBuild). rubies: the version of Ruby. All combinations would take hours, and faults that need three of these
-# at once are rare: in PAIRS any value of one column meets any value of each other column, and `rake combinations` is
-# for a release.
+# at once are rare: in PAIRS any value of one column meets any value of each other column, somewhere in the suite; and
+# `rake combinations` is for a release.
 class Plan
   # One way to run tests. mode is what ServerCase takes.
   Way = Struct.new(:mode, :tls, :sanitized, :portable) do
@@ -41,7 +41,10 @@ class Plan
   GUEST = RUBY_VERSION < "3.3" ? "guest:PlainScheduler" : "guest:Async::Scheduler"
   MODES = ["fiber", "thread", "routed", "hybrid", GUEST].freeze
 
-  # By Ruby: the oldest one, where all files run in the plain way, and another one.
+  OLDEST = RUBY_VERSION < "3.2"
+
+  # By whether this is the oldest Ruby, where all files run in the plain way. Those tagged `rubies` have their pairs on
+  # another one.
   PAIRS = {
     true => [Way.new("thread", false, true, true), Way.new("hybrid", true, true, false),
              Way.new(GUEST, true, false, true)],
@@ -54,7 +57,7 @@ class Plan
   HEAD = 400 # bytes
 
   # @return [Array<Way>] the pairs of this Ruby
-  def self.pairs = PAIRS.fetch(RUBY_VERSION < "3.2")
+  def self.pairs = PAIRS.fetch(OLDEST)
 
   # @return [Array<Way>] all ways but the plain one
   def self.combinations
@@ -74,8 +77,17 @@ class Plan
   # @return [Array<String>] of a file
   def tags(file) = @tags.fetch(file)
 
-  # @return [Array<String>] the files with this tag
-  def tagged(tag) = @tags.select { |_, tags| tags.include?(tag) }.keys
+  # Adds the pairs of this Ruby to a run. On another one than the oldest a file that knows no other way runs in the
+  # plain one.
+  #
+  # @param folders [Folders]
+  # @return [Folders]
+  def add_pairs(folders)
+    here = @tags.select { |_, tags| tags.include?("rubies") ^ OLDEST }
+    alike, varied = here.partition { |_, tags| tags == ["rubies"] }.map(&:to_h)
+    folders.add(alike.keys) if alike.any?
+    Plan.new(varied.keys).add(folders, Plan.pairs)
+  end
 
   # Adds each file to a run in these ways, as far as they differ for it and it has not run so yet.
   #

@@ -45,6 +45,7 @@ class OverloadLeaversTest < Minitest::Test
 
   %i[close reset half_close].each do |way|
     define_method("test_who_has_left_by_#{way}_is_not_served") do
+      need_ends if way == :half_close
       running = held
       holding = hold(running)
       crowd(running).each(&way)
@@ -73,6 +74,7 @@ class OverloadLeaversTest < Minitest::Test
   # A request that comes with its half-close finds every place taken. (A close would do, but in TLS: a ticket that the
   # client has not read makes a reset of it, and a request that the server has not read is lost.)
   def test_who_has_left_before_the_request_was_read
+    need_ends
     running = held
     holding = hold(running)
     leaving = Array.new(CROWD) { connect(running).write(request("GET", "/left")).tap(&:half_close) }
@@ -83,6 +85,7 @@ class OverloadLeaversTest < Minitest::Test
 
   # What came before it is answered all the same.
   def test_the_responses_before_it_are_sent
+    need_ends
     running = held
     holding = hold(running)
     client = connect(running).write(request("GET", "/first") + request("GET", "/second"))
@@ -126,6 +129,9 @@ class OverloadLeaversTest < Minitest::Test
       assert_equal CROWD, running.server.stats[:left]
     end
   end
+
+  # In TLS a half-close comes behind a record, and what comes behind unread bytes POSIX does not tell.
+  def need_ends = (need_poller("epoll") if TLS)
 
   # A server in which a request computes until the gate opens, and nothing else runs.
   def computing

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# also: sanitized
-
 require "test_helper"
 require "open3"
 require "rbconfig"
