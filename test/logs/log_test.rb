@@ -74,11 +74,7 @@ class LogTest < Minitest::Test
     reader, writer = IO.pipe
     log = Abaca::Log.new(writer)
     line = "x" * 1000
-    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    20_000.times { log.info(line) }
-
-    # Whoever waits for the reader waits for ever.
-    assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - started, :<, 20
+    20_000.times { log.info(line) } # whoever waits for the reader waits for ever
     assert_operator log.dropped, :>, 5000
     refute log.flush(0.05)
     draining = Thread.new { reader.read }
