@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "io/wait" # before Ruby 3.2
+
 module Abaca
   class Launcher
     # One end of a pair of sockets between two programs: lines, each with the descriptors that belong to it. They are a

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "io/wait" # before Ruby 3.2
+
 module Abaca
   class Log
     # Where one writer's lines go: an IO, or an object with `write`.
