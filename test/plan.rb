@@ -43,13 +43,12 @@ class Plan
 
   OLDEST = RUBY_VERSION < "3.2"
 
-  # By whether this is the oldest Ruby, where all files run in the plain way. Those tagged `rubies` have their pairs on
-  # another one.
+  # Beside the plain way, by whether this is the oldest Ruby. Files tagged `rubies` have their pairs on another one.
   PAIRS = {
-    true => [Way.new("thread", false, true, true), Way.new("hybrid", true, true, false),
-             Way.new(GUEST, true, false, true)],
-    false => [Way.new("fiber", true, true, true), Way.new("thread", true, false, false),
-              Way.new("hybrid", false, false, true), Way.new(GUEST, false, true, false)]
+    true => [Way.new("fiber", true, true, true), Way.new("thread", false, true, false),
+             Way.new("hybrid", false, false, true), Way.new(GUEST, true, false, true)],
+    false => [Way.new("thread", true, false, true), Way.new("hybrid", true, true, false),
+              Way.new(GUEST, false, true, false)]
   }.freeze
 
   TAGS = /^# also: (.+)$/

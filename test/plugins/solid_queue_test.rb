@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# also: rubies
-
 require "test_helper"
 require "support/cluster_case"
 require "support/framework_case"

@@ -17,6 +17,7 @@ class StacksTest < Minitest::Test
 
   # Ruby itself forgets then that the thread has a scheduler.
   def test_those_that_are_refused_do_no_harm
+    skip "a sanitizer needs the address space" if TestBuild.sanitized?
     assert_equal %w[true Abaca::Scheduler true Abaca::Scheduler 64], output_of(<<~RUBY)
       Fiber.set_scheduler(Abaca::Scheduler.new)
       MemoryMaps.take_all_but(1_000)

@@ -8,7 +8,9 @@ class PlanTest < Minitest::Test
   # Of each way: the mode, TLS, sanitizers, the portable build, the Ruby.
   WAYS = Plan::PAIRS.transform_values { |ways| ways.map(&:to_a) }.then do |pairs|
     modes = ->(ways, ruby) { ways.map { |mode, *rest| [mode[/\w+/], *rest, ruby] } }
-    modes.call([Plan::PLAIN.to_a, *pairs.fetch(true)], :oldest) + modes.call(pairs.fetch(false), :newest)
+    { true => :oldest, false => :newest }.flat_map do |oldest, ruby|
+      modes.call([Plan::PLAIN.to_a, *pairs.fetch(oldest)], ruby)
+    end
   end
 
   def test_any_two_values_meet
