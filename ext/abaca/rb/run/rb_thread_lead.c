@@ -224,7 +224,8 @@ void ab__worker_look_out(ab_worker *worker) {
   ab_run *run = pool->run;
   read_on(pool);
   while (!needs_ruby(worker)) {
-    bool more = end_step(pool);
+    /* What a connection had borrowed that has ended with the step is for Ruby to give back. */
+    bool more = end_step(pool) || ab_borrow_released(&run->rack);
     /* A connection that cannot be served waits in the kernel's queue. */
     ab_engine_pause(run->rack.engine, is_main(worker) && pauses(pool));
     ab_nsec deadline = ab_turn_deadline(run), now = ab_clock_monotonic();
