@@ -53,9 +53,10 @@ class FaultCommandTest < Minitest::Test
 
   # A fiber that never waits cannot be broken off, and keeps the loop from doing anything.
   HOG = <<~RUBY
+    require "support/computing"
     run(lambda do |env|
       warn "begun"
-      loop { nil } if env["PATH_INFO"] == "/hog"
+      Computing::STEP.call(1_000) while env["PATH_INFO"] == "/hog"
       [200, { "content-type" => "text/plain" }, ["done"]]
     end)
   RUBY
@@ -102,10 +103,10 @@ class FaultCommandTest < Minitest::Test
 
   # From the first line of the banner on no signal is lost.
   def test_a_signal_right_behind_the_banner
-    10.times do |nth|
+    5.times do |nth|
       command = run_abaca(SLOW)
       command.wait_for(/Abaca starting/)
-      nothing_for(nth / 1000.0)
+      nothing_for(nth / 500.0)
       command.signal(:TERM)
       assert_includes [nil, Signal.list["TERM"]], command.wait.termsig, command.text
     end

@@ -10,7 +10,7 @@ require "support/process_case"
 class OverloadMixedTest < Minitest::Test
   include ProcessCase
 
-  SECONDS = Float(ENV.fetch("MIXED_SECONDS", "4"))
+  SECONDS = Float(ENV.fetch("MIXED_SECONDS", "2"))
 
   RACKUP = <<~'RUBY'
     require "digest/sha2"

@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "json"
+require "support/computing"
 require "support/server_case"
 
 # Where requests of a server wait, and where they keep their loops, by the line of the app.
@@ -41,8 +42,8 @@ class ProfileSamplerTest < Minitest::Test
 
   # Objects made in the second half of a burn that makes none itself: the stacks of its samples are known by then.
   def objects_of_burning
-    half = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.15
-    ends = half + 0.15
+    half = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.06
+    ends = half + 0.06
     made = nil
     while (now = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)) < ends
       made ||= GC.stat(:total_allocated_objects) if now > half
@@ -57,7 +58,7 @@ class ProfileSamplerTest < Minitest::Test
       when %r{\A/reports/} then wait_here
       when "/burn" then burn(0.4)
       when "/steady" then next [200, { "content-type" => "text/plain" }, [objects_of_burning.to_s]]
-      when %r{\A/spin/(\d+)} then deep(Regexp.last_match(1).to_i) { burn(0.06) }
+      when %r{\A/spin/(\d+)} then deep(Regexp.last_match(1).to_i) { 60.times { Computing::STEP.call(1_000) } }
       end
       [200, { "content-type" => "text/plain" }, ["ok"]]
     end

@@ -3,6 +3,7 @@
 # also: rubies
 
 require "test_helper"
+require "support/computing"
 require "support/server_case"
 
 # What goes wrong on a thread: it is the request's affair, or the process's, but never another request's.
@@ -63,16 +64,22 @@ class ThreadsFaultTest < Minitest::Test
     end
   end
 
+  # Half a second, of which the request may take 0.2.
+  def compute_beyond_deadline(env)
+    env["abaca.client"].request_timeout = 0.2
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.5
+    Computing::STEP.call(1_000) while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+  end
+
   # It comes where the thread waits, and not in the middle of what it computes.
   def test_a_deadline_does_not_tear_a_computation
     seen = Queue.new
-    work = lambda do |_env|
-      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 1.6
-      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+    work = lambda do |env|
+      compute_beyond_deadline(env)
       seen << :computed
       sleep
     end
-    each_way(work, request_timeout: 1) do |running|
+    each_way(work) do |running|
       assert_equal 504, ask(running, WORK).status
       assert_equal :computed, seen.pop
       assert eventually { running.server.stats.dig(:modes, :thread, :cancelled) == 1 }
@@ -105,11 +112,7 @@ class ThreadsFaultTest < Minitest::Test
 
   # The request was over before the exception reached it: nobody else gets it.
   def test_a_deadline_that_comes_too_late_is_nobodys
-    work = lambda do |_env|
-      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 1.6
-      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
-    end
-    each_way(work, request_timeout: 1, threads: [0, 1]) do |running|
+    each_way(method(:compute_beyond_deadline), threads: [0, 1]) do |running|
       client = connect(running)
       assert_equal 200, client.call(WORK).status
       3.times do
@@ -159,9 +162,9 @@ class ThreadsFaultTest < Minitest::Test
     begun = Queue.new
     work = lambda do |_env|
       begun << Thread.current
-      nil until stop
+      Computing::STEP.call(1_000) until stop
     end
-    each_way(work, shutdown_timeout: 1) do |running|
+    each_way(work, force_shutdown_after: 0.2) do |running|
       client = connect(running).write(WORK)
       thread = begun.pop
       running.stop(within: 20)

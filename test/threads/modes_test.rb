@@ -3,6 +3,7 @@
 # also: rubies
 
 require "test_helper"
+require "support/computing"
 require "support/server_case"
 
 # Requests on threads: which of them, by mode and route, and what they find there.
@@ -113,7 +114,8 @@ class ThreadsModesTest < Minitest::Test
 
   # Who waits and who computes holds up nobody, while there are threads.
   def test_others_are_served_meanwhile
-    { "waits" => :pop.to_proc, "computes" => ->(gate) { nil while gate.empty? } }.each do |name, work|
+    computes = ->(gate) { Computing::STEP.call(1_000) while gate.empty? }
+    { "waits" => :pop.to_proc, "computes" => computes }.each do |name, work|
       WAYS.each do |way_name, way|
         gate = Queue.new
         running = serve(**way) do |env|
@@ -134,7 +136,7 @@ class ThreadsModesTest < Minitest::Test
   def test_the_lock_is_passed_on
     stop = false
     running = serve(**ON_THREADS) do |env|
-      nil until stop || env["PATH_INFO"] != "/long"
+      Computing::STEP.call(1_000) until stop || env["PATH_INFO"] != "/long"
       HELLO.call(env)
     end
     long = Array.new(4) { connect(running).write(get("/long")) }
