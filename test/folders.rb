@@ -32,17 +32,17 @@ class Folders
   LAST_LINES = 20
   # More failed tests than this are no accident of a busy machine.
   AGAIN = 8
-  # Seconds that the children of a process get to end after it.
-  GRACE = 15
 
   # @param options [Array<String>] for Ruby
   # @param arguments [Array<String>] for Minitest
   # @param deadline [Integer] seconds that one process may take. A test has a deadline of its own, which does not help
   #   when all of Ruby hangs
-  def initialize(options: [], arguments: [], deadline: 1200)
+  # @param grace [Numeric] seconds that the children of a process get to end after it
+  def initialize(options: [], arguments: [], deadline: 1200, grace: 15)
     @options = options
     @arguments = arguments
     @deadline = deadline
+    @grace = grace
     @parts = {} # name => [environment, files]
     @counts = []
     @failed = {} # name => Failures
@@ -113,7 +113,7 @@ class Folders
       pid = spawn(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s, *files,
                   *@arguments, *only, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
-      status = group.wait(@deadline, GRACE)
+      status = group.wait(@deadline, @grace)
       [file.read, status, group, now - start]
     end
   end
@@ -162,7 +162,7 @@ class Folders
     # Ends when none of them is left.
     #
     # @param deadline [Integer] seconds that the process may take
-    # @param grace [Integer] seconds that its children get to end after it
+    # @param grace [Numeric] seconds that its children get to end after it
     # @return [Process::Status]
     def wait(deadline, grace)
       reaper = Process.detach(@pid)

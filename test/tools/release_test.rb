@@ -66,13 +66,6 @@ class ReleaseTest < Minitest::Test
     assert_empty @built
   end
 
-  def test_what_lacks_nothing_is_ready
-    output, success = release({}, "--dry-run")
-    assert_equal ["bin/release: 1.2.3 is ready"], output
-    assert success
-    assert_empty @built
-  end
-
   def test_without_dry_run_there_is_a_gem
     output, success = release
     assert success, output.join("\n")
@@ -93,31 +86,28 @@ class ReleaseTest < Minitest::Test
     end
   end
 
-  def test_a_tree_with_changes
-    assert_refused("the working tree has 1 changes that are not committed") { |root| write(root, "README.md", "new") }
-  end
-
   def test_no_tag
     assert_refused("there is no tag v1.2.3") { |root| git(root, "tag", "--delete", "v1.2.3") }
   end
 
-  def test_a_tag_of_another_commit
-    assert_refused("the tag v1.2.3 is of another commit") { |root| commit(root) }
+  def test_a_tree_with_changes_and_a_tag_of_another_commit
+    assert_refused("the working tree has 1 changes that are not committed",
+                   "the tag v1.2.3 is of another commit") do |root|
+      commit(root)
+      write(root, "README.md", "new")
+    end
   end
 
-  def test_a_gem_that_lacks_a_file
-    assert_refused("the gem lacks lib/page.html (1 files)", files: { "lib/page.html" => "" })
+  def test_a_gem_that_lacks_a_file_and_has_one_that_git_does_not_have
+    assert_refused("the gem lacks lib/page.html (1 files)", "the gem has lib/made.rb (1 files), which git does not",
+                   files: { ".gitignore" => "/pkg\nmade.rb\n", "lib/made.rb" => "", "lib/page.html" => "" })
   end
 
-  def test_a_gem_with_a_file_that_git_does_not_have
-    assert_refused("the gem has lib/made.rb (1 files), which git does not",
-                   files: { ".gitignore" => "/pkg\nmade.rb\n", "lib/made.rb" => "" })
-  end
-
-  # A picture or an example is for those who read the repository.
-  def test_of_docs_the_gem_has_the_pages
+  # A picture or an example is for those who read the repository: of docs the gem has the pages.
+  def test_what_lacks_nothing_is_ready
     files = { "docs/cost.svg" => "<svg/>", "docs/examples/nginx.conf" => "", "docs/all.md" => "![cost](cost.svg)" }
     assert_equal [["bin/release: 1.2.3 is ready"], true], release(files, "--dry-run")
+    assert_empty @built
   end
 
   # As it is committed; what else a release would lack does not matter here.
