@@ -8,10 +8,10 @@ require "stress/scheduler_stress"
 # The stress test, for a short time.
 class SchedulerStressTest < Minitest::Test
   def test_everything_at_once
-    assert_empty SchedulerStress.new(4).run
+    assert_empty SchedulerStress.new(2).run
   end
 
   def test_everything_at_once_with_a_quantum
-    assert_empty SchedulerStress.new(3, quantum: 0.002).run
+    assert_empty SchedulerStress.new(2, quantum: 0.002).run
   end
 end
