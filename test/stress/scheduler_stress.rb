@@ -178,7 +178,7 @@ class SchedulerStress
     there = Queue.new
     back = Queue.new
     Fiber.schedule { (value = there.pop) ? back << value : break while true } # rubocop:disable Style/InfiniteLoop
-    ping_pong(there, back, 100)
+    ping_pong(there, back, 20)
   end
 
   # Wake-ups from another thread, while the loop is blocked and while it is not.
@@ -191,7 +191,7 @@ class SchedulerStress
         back << value
       end
     end
-    ping_pong(there, back, 60)
+    ping_pong(there, back, 20)
     thread.join
   end
 
@@ -367,8 +367,8 @@ class SchedulerStress
 
   def work_spawns
     count = 0
-    200.times { Fiber.schedule { sleep(0) && count += 1 } }
-    sleep 0 until count == 200
+    50.times { Fiber.schedule { sleep(0) && count += 1 } }
+    sleep 0 until count == 50
   end
 
   def work_files
