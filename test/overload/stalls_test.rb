@@ -21,6 +21,7 @@ class OverloadStallsTest < Minitest::Test
     run(lambda do |env|
       case env["PATH_INFO"]
       when "/burn" then warn("burning") || burn.call(Integer(env["QUERY_STRING"]))
+      when "/compute" then warn("computing") || (nil until $over)
       when "/lock" then File.open("lock") { |file| file.flock(File::LOCK_EX) }
       when "/exit" then warn("exiting") || exit(7)
       when "/fork"
@@ -52,16 +53,18 @@ class OverloadStallsTest < Minitest::Test
 
   GET = "GET %s HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
+  # This one really computes, in a line of the app's.
   def test_others_go_on_while_one_computes
     command = run_abaca(RACKUP)
-    burners = burn(command, 1)
+    client = connect(command.port, timeout: 60).write(format(GET, "/compute"))
+    command.wait_for(/computing/)
     assert_others_go_on(command)
-    assert_burnt(burners)
-    text = command.wait_for(%r{a request \(GET /burn\) has kept its loop for \d+ ms:\n +.*config\.ru:4:})
+    assert_equal "/compute", client.read.body
+    text = command.wait_for(%r{a request \(GET /compute\) has kept its loop for \d+ ms:\n +.*config\.ru:11:})
     refute_nil text
     command.signal(:TERM)
     assert_equal 0, command.wait.exitstatus
-    assert_equal 1, command.text.scan("(GET /burn) has kept its loop").size, command.text
+    assert_equal 1, command.text.scan("(GET /compute) has kept its loop").size, command.text
   end
 
   def test_others_go_on_while_eight_compute
