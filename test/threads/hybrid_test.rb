@@ -3,6 +3,7 @@
 # also: rubies
 
 require "test_helper"
+require "support/computing"
 require "support/server_case"
 
 # Mode :hybrid: which requests move a route to threads, which bring it back, and what becomes of those that are
@@ -137,7 +138,7 @@ class ThreadsHybridTest < Minitest::Test
   def test_who_waits_for_the_lock_does_not_move
     stop = false
     running = serve(**HYBRID, hybrid_requests: 1, routes: [[:thread, "/burn"]], gvl_wait_target: 5) do |env|
-      env["PATH_INFO"] == "/burn" ? (nil until stop) : ThreadsHybridTest.compute(0.01)
+      env["PATH_INFO"] == "/burn" ? (Computing::STEP.call(1_000) until stop) : ThreadsHybridTest.compute(0.01)
       [200, TYPE.dup, [env["abaca.mode"].to_s]]
     end
     burners = Array.new(4) { connect(running).write(get("/burn")) }
