@@ -13,7 +13,7 @@ class StormsTest < Minitest::Test
   # What came of a storm: its figures, by name.
   def storm(word, rounds)
     paths = $LOAD_PATH.grep_v(%r{/test\z}).map { |path| "-I#{path}" }
-    words = ["--rounds", rounds.to_s, "--clients", "6"]
+    words = ["--rounds", rounds.to_s, "--clients", "12"]
     output, status = Open3.capture2e(RbConfig.ruby, *paths, File.join(__dir__, "storms.rb"), word, *words)
 
     assert_predicate status, :success?, output
@@ -34,9 +34,9 @@ class StormsTest < Minitest::Test
   end
 
   def test_signals
-    counts = storm("signals", 200)["signals"].scan(/(\d+) (\w+)/).to_h { |count, name| [name, count.to_i] }
+    counts = storm("signals", 400)["signals"].scan(/(\d+) (\w+)/).to_h { |count, name| [name, count.to_i] }
     assert_equal %w[CHLD HUP PWR TTIN TTOU URG USR1], counts.keys
-    assert_equal 200, counts.values.sum
+    assert_equal 400, counts.values.sum
   end
 
   def test_commands
