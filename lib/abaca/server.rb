@@ -6,6 +6,7 @@ require_relative "out_of_band"
 require_relative "listener"
 require_relative "plain_fields"
 require_relative "pool_gate"
+require_relative "rejections"
 require_relative "scheduler"
 require_relative "server/tls_listeners"
 require_relative "stall_events"
@@ -56,7 +57,8 @@ module Abaca
       @contexts = [] # of the listeners, in their order: nil for one without TLS
       @sources = [] # of certificates that this object has read
       @reloading = Mutex.new # or a listener might miss what its source has
-      @with_heart = []
+      rejections = Rejections.new(self)
+      @with_heart = [-> { rejections.look(@engine.stats[:rejected]) }]
       @state = :new
     end
 

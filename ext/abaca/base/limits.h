@@ -25,7 +25,7 @@
   X(max_body_memory, 65536, "bytes",                                                               \
     "a longer body streams to the app; a rewindable one goes to a file")                           \
   X(request_timeout, 0, "seconds", "a longer request: 504; 0 is no limit")                         \
-  X(queue_timeout, 10, "seconds", "a longer wait for a place: 503; 0 is no limit")                 \
+  X(queue_timeout, 25, "seconds", "a longer wait for a place: 503; 0 is no limit")                 \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
   X(header_timeout, 10, "seconds", "a longer head, from its first byte: 408")                      \
   X(body_timeout, 30, "seconds", "a body without progress for longer: 408")                        \

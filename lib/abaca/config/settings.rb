@@ -172,7 +172,7 @@ module Abaca
         setting(:max_fibers, nil, Types::Count.new("fibers", 1..), "requests in the app at once",
                 shown: "`#{Admission::MAX_FIBERS}`", page: "overload.md", flag: true)
         # As many as the kernel's queue of connections holds, where they would wait otherwise. A server that
-        # answers a hundred a second has answered the last of them when `queue_timeout` is over.
+        # answers forty a second has answered the last of them when `queue_timeout` is over.
         setting(:max_queue, 1024, Types::Count.new("requests", 0.., most: (2**32) - 1),
                 "requests that wait for a place in the app; 503 beyond", page: "overload.md", flag: true)
         limit(:queue_timeout, page: "overload.md", flag: true)
