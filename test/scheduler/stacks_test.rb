@@ -3,6 +3,7 @@
 # also: sanitized rubies
 
 require "test_helper"
+require "support/test_build"
 require "support/scheduler_case"
 
 # The kernel has no more stacks for fibers.
