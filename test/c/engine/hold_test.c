@@ -28,7 +28,9 @@ static void mark(fixture *fx, uint64_t pool, const char *path) {
 
 /* Two requests of /page/1 wait for the pool. What is taken from here on is kept. */
 static void begin(fixture *fx) {
-  fixture_init(fx);
+  fixture_prepare(fx);
+  fx->limits.queue_timeout = 10;
+  CHECK(fixture_start(fx));
   ab_engine_set_queue(fx->engine, 100, 3);
   fx->hold = true;
   load(fx, POOL, 1);
