@@ -28,6 +28,8 @@ class Folders
     $stdout.sync = true
     ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }
   RUBY
+  # The texts of the project are UTF-8, and a bare system has no locale that says so.
+  LOCALE = { "LC_ALL" => "C.UTF-8" }.freeze
   # The failures that are repeated at the end.
   LAST_LINES = 20
   # More failed tests than this are no accident of a busy machine.
@@ -111,8 +113,8 @@ class Folders
   def take(environment, files, only = [])
     start = now
     Tempfile.create("tests") do |file|
-      pid = spawn(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s, *files,
-                  *@arguments, *only, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
+      pid = spawn({ **LOCALE, **environment }, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s,
+                  *files, *@arguments, *only, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
       status = group.wait(@deadline, @grace)
       [file.read, status, group, now - start]

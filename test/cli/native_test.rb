@@ -25,8 +25,10 @@ class NativeTest < Minitest::Test
     super
   end
 
+  # Without the gems of this machine, of which Abaca may be one.
   def ruby(*words)
-    Open3.capture3({ "RUBYLIB" => nil, "RUBYOPT" => nil, "BUNDLER_SETUP" => nil }, RbConfig.ruby, *words)
+    environment = { "RUBYLIB" => nil, "RUBYOPT" => nil, "BUNDLER_SETUP" => nil, "GEM_HOME" => @dir, "GEM_PATH" => @dir }
+    Open3.capture3(environment, RbConfig.ruby, *words)
   end
 
   def test_the_command

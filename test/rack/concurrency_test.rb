@@ -139,6 +139,7 @@ class RackConcurrencyTest < Minitest::Test
   end
 
   def test_names_are_resolved
+    need_localhost
     port = upstream
     running = serve do
       [200, TYPE.dup, [[Addrinfo.getaddrinfo("localhost", port, :INET, :STREAM).size.positive?,

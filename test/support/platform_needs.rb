@@ -9,6 +9,13 @@ module PlatformNeeds
     skip here.lack(part) unless here.has?(part)
   end
 
+  # Skips the test where the machine has no name for itself.
+  def need_localhost
+    Addrinfo.getaddrinfo("localhost", nil, nil, :STREAM)
+  rescue SocketError
+    skip "localhost has no address here: there is no /etc/hosts"
+  end
+
   # Skips the test where the loops wait with another back end, for those that look at what only this one shows.
   def need_poller(name)
     require "abaca"
