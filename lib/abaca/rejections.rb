@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 module Abaca
-  # Tells the log of requests that were answered 503 without the app: when the first of them are seen, and then a line
-  # a minute as long as there are more.
+  # Logs how many requests were answered 503 without reaching the app: as soon as it happens, then at most once a
+  # minute.
   class Rejections
     # Seconds between two lines.
     PAUSE = 60
 
-    # By counter of the engine: what is said of it, with the settings. A server that stops rejects in silence.
+    # What the log says for each of the engine's counters. Rejections during a shutdown are expected and not logged.
     REASONS = {
       queue_timeout: ->(config) { "had waited for #{config[:queue_timeout]} s (queue_timeout)" },
       queue_full: ->(config) { "found #{config[:max_queue]} others waiting (max_queue)" },
