@@ -15,7 +15,7 @@ require_relative "support/test_build"
 # that passed only then: some still assert what a busy machine changes. A crash, a sanitizer's report and a hang never
 # run again.
 class Folders
-  # Files of a folder that one process runs: what they need is loaded once.
+  # Test files per process, which loads what they share only once.
   PART = 8
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
   # What one file took, as test_helper.rb prints it, and the whole process.

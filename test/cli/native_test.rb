@@ -25,7 +25,7 @@ class NativeTest < Minitest::Test
     super
   end
 
-  # Without the gems of this machine, of which Abaca may be one.
+  # Hides installed gems: Abaca itself may be one of them.
   def ruby(*words)
     environment = { "RUBYLIB" => nil, "RUBYOPT" => nil, "BUNDLER_SETUP" => nil, "GEM_HOME" => @dir, "GEM_PATH" => @dir }
     Open3.capture3(environment, RbConfig.ruby, *words)

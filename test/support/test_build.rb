@@ -20,6 +20,9 @@ module TestBuild
   # Where Ruby, or a sanitizer, says that something is wrong.
   REPORT = /\[BUG\]|ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:/
 
+  # What AddressSanitizer prints once in a process whose fibers have stacks of their own.
+  STACK_WARNING = /^==\d+==WARNING: ASan is ignoring requested __asan_handle_no_return.*\n.*\nFor details see .*\n/
+
   # @param name [String]
   # @return [String] the folder at the front of the load path
   def self.folder(name) = File.join(ROOT, "tmp", name)

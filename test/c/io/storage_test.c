@@ -36,9 +36,9 @@ static bool forget(int fd) {
   return cold && ab_file_kind(fd) == AB_FILE_DISK;
 }
 
-/* Whether a look at this part of a file finds it cold, after one page of it was read. A look may
- * have the kernel read ahead, and what was forgotten may be on its way from the disk: each try has
- * a file of its own. Where nothing is ever forgotten there is nothing to see. */
+/* Whether this part of a file is cold after `page` has been read; NULL reads none. Looking can make
+ * the kernel read ahead, so each try uses a new file. A file system that never drops pages passes.
+ */
 static bool is_cold_beside(const uint64_t *page, uint64_t at, size_t len) {
   bool forgotten = false, cold = false;
   for (int i = 0; i < 20 && !cold; i++) {

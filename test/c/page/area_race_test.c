@@ -242,7 +242,7 @@ CHECK_CASE(readers_see_whole_records) {
                                       write_events, write_history, write_clients};
   enum { WRITERS = sizeof writers / sizeof *writers };
   unsigned seen = 0;
-  while (seen < 500) {
+  while (seen < 1000) {
     stage self = {.running = WRITERS};
     self.page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 1}, (ab_page_time){1, 1});
     CHECK(self.page != NULL);

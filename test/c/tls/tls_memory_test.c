@@ -101,7 +101,7 @@ static void site_fini(site *self) {
 
 /* The step between two failures: all of the first ones, then a sample. */
 static size_t next_failure(size_t fail_at) {
-  return fail_at < 200 ? fail_at + 1 : fail_at + fail_at / 40;
+  return fail_at < 400 ? fail_at + 1 : fail_at + fail_at / 97;
 }
 
 CHECK_CASE(a_context_without_memory_is_none) {
