@@ -77,7 +77,8 @@ class Browser
     end
     @session = command("Target.attachToTarget", { targetId: tab["targetId"], flatten: true }, session: nil)["sessionId"]
     %w[Page Runtime Log].each { |domain| command("#{domain}.enable") }
-    wait_for("document.readyState === 'complete'")
+    # The target has its address before the empty page it starts with has gone.
+    wait_for("document.readyState === 'complete' && location.href === #{url.inspect}")
     yield
   ensure
     @session = opener

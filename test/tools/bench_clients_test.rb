@@ -88,6 +88,8 @@ class BenchClientsTest < Minitest::Test
       socket = server.accept
       came << socket.read(2000)
       socket.write(answer)
+      socket.close_write
+      IO.copy_stream(socket, File::NULL) # unread bytes would reset the connection at the close
       socket.close
     end
     command = [RbConfig.ruby, File.join(Bench::DIR, "clients", "pieces.rb"), server.addr[1].to_s, protocol, "1", "1"]
