@@ -10,10 +10,6 @@ require_relative "support/test_build"
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done; the most expensive files, the totals
 # and the failures come last. SHARDS=1 runs the parts one after another.
-#
-# With AGAIN=1, as in .ci/run, a few tests whose assertions failed run once more, alone, and the last lines name those
-# that passed only then: some still assert what a busy machine changes. A crash, a sanitizer's report and a hang never
-# run again.
 class Folders
   # Test files per process, which loads what they share only once.
   PART = 8
@@ -32,8 +28,6 @@ class Folders
   LOCALE = { "LC_ALL" => "C.UTF-8" }.freeze
   # The failures that are repeated at the end.
   LAST_LINES = 20
-  # More failed tests than this are no accident of a busy machine.
-  AGAIN = 8
 
   # @param options [Array<String>] for Ruby
   # @param arguments [Array<String>] for Minitest
@@ -48,7 +42,6 @@ class Folders
     @parts = {} # name => [environment, files]
     @counts = []
     @failed = {} # name => Failures
-    @late = {} # those that passed alone, in the same form
     @expenses = Expenses.new
   end
 
@@ -83,7 +76,6 @@ class Folders
         end
       end
     end.each(&:join)
-    run_again if ENV["AGAIN"] == "1"
     conclude
   end
 
@@ -93,28 +85,15 @@ class Folders
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  def run_again
-    again = @failed.select { |_, failures| failures.names }
-    return if again.sum { |_, failures| failures.names.size } > AGAIN
-
-    again.each do |name, failures|
-      only = ["-n", "/\\A(?:#{failures.names.map { |test| Regexp.escape(test) }.join("|")})\\z/"]
-      output, status, group, seconds = take(*@parts[name], only)
-      passed = passed?(output, status, group) && output.scan(COUNTS).last.first.to_i == failures.names.size
-      puts "", "#{name}, once more: #{passed ? "passed" : "failed"} in #{seconds.round} s", output
-      @late[name] = @failed.delete(name) if passed
-    end
-  end
-
   # A process without a summary of tests has tested nothing.
   def passed?(output, status, group) = status.success? && output.match?(COUNTS) && !group.killed
 
   # The output is a file: a pipe would not end before the last child that has it.
-  def take(environment, files, only = [])
+  def take(environment, files)
     start = now
     Tempfile.create("tests") do |file|
       pid = spawn({ **LOCALE, **environment }, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s,
-                  *files, *@arguments, *only, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
+                  *files, *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
       status = group.wait(@deadline, @grace)
       [file.read, status, group, now - start]
@@ -144,8 +123,7 @@ class Folders
   def conclude
     totals = @counts.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", @expenses.lines, "", totals.map { |pair| pair.join(" ") }.join(", ")
-    room = LAST_LINES / [@failed.size + @late.size, 1].max
-    @late.each { |name, failures| puts "passed only alone: #{name}: #{failures.head}", failures.lines(room) }
+    room = LAST_LINES / [@failed.size, 1].max
     @failed.each { |name, failures| puts "failed: #{name}: #{failures.head}", failures.lines(room) }
     @failed.empty?
   end
@@ -221,15 +199,6 @@ class Folders
       each = [room / texts.size, 2].max
       lines = texts.flat_map { |text| text.lines(chomp: true).reject(&:empty?).first(each) }
       lines.first(room).map { |line| "  #{line[0, 300]}" }
-    end
-
-    # The names of the tests that failed; nil if something else went wrong, too.
-    #
-    # @return [Array<String>, nil]
-    def names
-      names = @tests.map { |text| text[/\A(.+?#.+?)(?: \[.*\])?:$/, 1] }
-      failed = @output.scan(COUNTS).last.to_a[2, 2].to_a.sum(&:to_i)
-      names if !@killed && !@output.match?(CRASH) && names.any? && names.all? && names.size == failed
     end
 
     private

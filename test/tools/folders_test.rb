@@ -26,9 +26,6 @@ class TestFoldersTest < Minitest::Test
     end
   RUBY
 
-  def setup = @again = ENV.delete("AGAIN")
-  def teardown = ENV["AGAIN"] = @again
-
   # What follows on the sum of all counts.
   def last_words(lines) = lines.drop((lines.rindex { |line| Folders::COUNTS.match?(line) } || -1) + 1).join("\n")
 
@@ -92,27 +89,6 @@ class TestFoldersTest < Minitest::Test
         results = Array.new(2) { conclude("a/rare_test.rb" => text).first }
         assert_equal Array.new(2) { |run| run != unlucky }, results, kind
       end
-    end
-  end
-
-  def test_what_runs_again
-    { "flunk" => true, "warn('ERROR: AddressSanitizer: x') || flunk" => false, "Process.kill(:SEGV, $$)" => false,
-      "exit!(1)" => false }.each do |fault, again|
-      text = source("Late", <<~RUBY)
-        def test_late
-          path = "\#{__dir__}/been"
-          return pass if File.exist?(path)
-          File.write(path, "")
-          #{fault}
-        end
-        def test_once = File.open("\#{__dir__}/once", File::CREAT | File::EXCL) { pass }
-      RUBY
-      ENV["AGAIN"] = "1"
-      passed, lines = conclude("a/late_test.rb" => text)
-      assert_equal again, passed, lines.join("\n")
-      assert_equal again, last_words(lines).include?("passed only alone: test/a")
-    ensure
-      ENV.delete("AGAIN")
     end
   end
 
