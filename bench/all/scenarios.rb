@@ -69,6 +69,7 @@ module Bench
       "guard" => "counts without a clock: bin/bench guard",
       "handshakes" => "a load of `servers` has the price of handshakes; this is what others notice",
       "looks" => "compares Abaca with itself while somebody looks",
+      "pages" => "pages that compute: a quarter of an hour, and hours with all its options",
       "pollers" => "compares Abaca with itself on the portable build",
       "profile" => "says where the time goes, not how much it is",
       "report" => "shows what this has measured",

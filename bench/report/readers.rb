@@ -20,7 +20,7 @@ module Bench
       PLAIN = %w[pollers].freeze
 
       # Benchmarks whose results are for people who look for reasons, and not on the page.
-      UNSHOWN = %w[profile].freeze
+      UNSHOWN = %w[pages profile].freeze
 
       module_function
 

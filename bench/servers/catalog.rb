@@ -221,11 +221,12 @@ module Bench
     class Falcon < GemServer
       def speaks?(protocol) = %i[http1 https h2].include?(protocol)
 
+      # @param workers [Integer] that it forks
       # @param pair [Hash, nil] files of a certificate: TLS
-      def command(port:, app: APP, pair: nil, **)
+      def command(port:, app: APP, workers: 1, pair: nil, **)
         return @ruby.command(@gems.executable, "host", file(port, app, pair)) if pair
 
-        @ruby.command(@gems.executable, "serve", "--forked", "--count", "1",
+        @ruby.command(@gems.executable, "serve", "--forked", "--count", workers.to_s,
                       "--bind", "http://127.0.0.1:#{port}", "--config", app)
       end
 

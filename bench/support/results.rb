@@ -5,7 +5,7 @@ require "json"
 
 module Bench
   # Writes what was measured, with the machine it was measured on. The folder in the repository holds runs of clean
-  # trees; quick runs go to tmp/.
+  # trees; quick runs, and what is only a look, go to tmp/.
   module Results
     DIRECTORY = File.join(DIR, "results")
     LOOKS = File.join(TMP, "results")
@@ -18,7 +18,7 @@ module Bench
     # @return [String] the path, below the project's root
     def write(name, data, roots: [ROOT])
       machine = Machine.facts
-      directory = machine[:uncommitted_changes] || data[:quick] ? LOOKS : DIRECTORY
+      directory = machine[:uncommitted_changes] || data[:quick] || data[:look] ? LOOKS : DIRECTORY
       FileUtils.mkdir_p(directory)
       path = File.join(directory, "#{Time.now.utc.strftime("%Y-%m-%d-%H%M%S")}-#{name}.json")
       text = text({ benchmark: name, machine: machine }.merge(data))

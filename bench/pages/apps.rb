@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+module Bench
+  module Pages
+    # An app with pages: /page/N and /burn/N do N units of work, so that a page is the same work for every server.
+    class App
+      SHORT = 1 # seconds of one measurement
+
+      # @param ruby [Ruby]
+      def initialize(ruby:)
+        @ruby = ruby
+        @units = {}
+      end
+
+      # Variables for the server.
+      # @param server [Catalog::Server]
+      def env(_server) = {}
+
+      # Whether it is for daily work alone, and its results are not kept.
+      def synthetic? = false
+
+      # Installs what it needs.
+      # @raise [Unavailable]
+      def prepare; end
+
+      # @return [String] as given to --app
+      def name = self.class.name.split("::").last.downcase
+
+      # @return [Array<String>] kinds of requests whose units are known
+      def calibrated = @units.keys
+
+      # Finds out how much work a unit is, by the processor time of requests one after another.
+      #
+      # @param kind [String] page or burn
+      # @param entry [Field::Entry] a server that runs it
+      def calibrate(kind, entry)
+        low, high = self.class::PROBES.fetch(kind)
+        less, more = [low, high].map { |units| microseconds("/#{kind}/#{units}", entry) }
+        raise Failed, "#{kind}: #{high} units cost no more than #{low}" unless more > less
+
+        @units[kind] = { each: (more - less) / (high - low), base: less, low: low }
+      end
+
+      # @param kind [String] page or burn
+      # @param milliseconds [Integer] of processor time that a request shall take
+      # @return [String] the request's path
+      # @raise [Failed] for a page that is shorter than the shortest one
+      def path_of(kind, milliseconds)
+        found = @units.fetch(kind)
+        units = found[:low] + (((milliseconds * 1000) - found[:base]) / found[:each]).round
+        return "/#{kind}/#{units}" if units.positive?
+
+        raise Failed, "the shortest #{kind} takes #{(found[:base] / 1000.0).round(1)} ms"
+      end
+
+      private
+
+      # Of one request.
+      def microseconds(path, entry)
+        used = nil
+        found = Load.new(port: entry.port, page: path).run(pages: 1, seconds: SHORT) do
+          meter = ServerMeter.new(entry.child).start
+          -> { used = meter.stop }
+        end
+        raise Failed, "#{path} is not answered with 200" if found[:page].zero? || found[:wrong].positive?
+
+        used.cpu.fdiv(found[:page])
+      end
+    end
+
+    # apps/pages.ru: no gem but rack is needed.
+    class Synthetic < App
+      PROBES = { "page" => [10, 100], "burn" => [10, 100] }.freeze
+
+      def path = File.join(DIR, "apps", "pages.ru")
+      def light = "/light"
+      def title = "pages without a framework"
+      def synthetic? = true
+    end
+  end
+end
