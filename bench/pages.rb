@@ -7,14 +7,14 @@ require_relative "support/bench"
 require_relative "support/server_meter"
 require_relative "servers/row"
 require_relative "pages/load"
-require_relative "pages/apps"
+require_relative "pages/rails"
 require_relative "pages/cells"
 require_relative "pages/tables"
 require_relative "pages/contest"
 
 module Bench
   module Pages
-    APPS = { "synthetic" => Synthetic }.freeze
+    APPS = { "rails" => Rails, "synthetic" => Synthetic }.freeze
     PARTS = %w[alone mixed hogs].freeze
     HOGS = { 1 => 2000, 8 => 150 }.freeze # burners => milliseconds
 
@@ -36,7 +36,7 @@ end
 
 Bench.main("pages") do |main|
   main.quick("one round of a second, on 10 connections", rounds: 1, seconds: 1, connections: [10])
-  main.option(:app, "synthetic", "the app: #{Bench::Pages::APPS.keys.join(", ")}")
+  main.option(:app, "rails", "or synthetic: without a framework, for daily work")
   main.option(:rows, Bench::Pages::Contest::ROWS.keys, "only these servers")
   main.option(:parts, Bench::Pages::PARTS, "pages alone, pages mixed with light requests, light requests beside hogs")
   main.option(:ms, [20], "milliseconds of a page")

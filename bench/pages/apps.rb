@@ -4,7 +4,7 @@ module Bench
   module Pages
     # An app with pages: /page/N and /burn/N do N units of work, so that a page is the same work for every server.
     class App
-      SHORT = 1 # seconds of one measurement
+      SECONDS = 2 # of one measurement
 
       # @param ruby [Ruby]
       def initialize(ruby:)
@@ -13,8 +13,8 @@ module Bench
       end
 
       # Variables for the server.
-      # @param server [Catalog::Server]
-      def env(_server) = {}
+      # @param entry [Field::Entry]
+      def env(_entry) = {}
 
       # Whether it is for daily work alone, and its results are not kept.
       def synthetic? = false
@@ -28,6 +28,13 @@ module Bench
 
       # @return [Array<String>] kinds of requests whose units are known
       def calibrated = @units.keys
+
+      # @return [String, nil] what stands for the work in the results: the path
+      def work(kind, milliseconds)
+        path_of(kind, milliseconds) if calibrated.include?(kind)
+      rescue Failed
+        nil
+      end
 
       # Finds out how much work a unit is, by the processor time of requests one after another.
       #
@@ -58,7 +65,7 @@ module Bench
       # Of one request.
       def microseconds(path, entry)
         used = nil
-        found = Load.new(port: entry.port, page: path).run(pages: 1, seconds: SHORT) do
+        found = Load.new(port: entry.port, page: path).run(pages: 1, seconds: SECONDS, warm: Load::WARM) do
           meter = ServerMeter.new(entry.child).start
           -> { used = meter.stop }
         end

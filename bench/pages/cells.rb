@@ -2,10 +2,9 @@
 
 module Bench
   module Pages
-    # What is measured of a server in one turn: a Cell has a load and columns. A column is a figure of a Turn, and
-    # whether more of it is better.
+    # A figure of a turn, and whether more of it is better: true, false, or nil if that cannot be said.
     Column = Struct.new(:name, :figure, :digits, :more, keyword_init: true) do
-      # @param turns [Array<Turn>]
+      # @param turns [Array<Hash>]
       # @return [Array<Numeric>]
       def values(turns) = turns.map { |turn| turn.fetch(figure) }
 
@@ -18,7 +17,7 @@ module Bench
       # Whether the median lies outside what the rounds of the baseline have given.
       # @return [String, nil] worse, better
       def verdict(turns, baseline)
-        return if turns.equal?(baseline) || [turns, baseline].any? { |rounds| rounds.size < 2 }
+        return if more.nil? || turns.equal?(baseline) || [turns, baseline].any? { |rounds| rounds.size < 2 }
 
         median = Statistics.median(values(turns))
         low, high = values(baseline).minmax
@@ -35,7 +34,8 @@ module Bench
     SERVER = [column("switches", :switches, 1), column("PSS MB", :pss, 1), column("not 200", :wrong),
               column("log lines", :lines)].freeze
     PAGES = [column("pages/s", :page_rate, 1, more: true), column("p50 ms", :page_p50), column("p99 ms", :page_p99),
-             column("worst", :page_worst), column("least", :page_least, more: true), column("most", :page_most)].freeze
+             column("worst", :page_worst), column("least", :page_least, more: true),
+             column("most", :page_most, more: nil)].freeze
     LIGHTS = [column("light/s", :light_rate, more: true), column("p50 ms", :light_p50, 1),
               column("p99 ms", :light_p99, 1), column("worst", :light_worst, 1)].freeze
 
@@ -61,7 +61,8 @@ module Bench
         "#{pages}, beside #{@lights} light clients that want #{@lights * 1000 / Load::PACE} requests/s"
       end
 
-      def kinds = ["page"]
+      # What kind of request does the work, and for how long.
+      def work = ["page", @milliseconds]
 
       def columns
         cpu = Pages.column("CPU ms", :cpu, 2)
@@ -73,7 +74,7 @@ module Bench
       def measure(entry, app:, seconds:, warm:, workers:, prefix:)
         used = nil
         patience = (2 * @pages * @milliseconds / 1000 / workers) + 1
-        load = Load.new(port: entry.port, page: app.path_of("page", @milliseconds), light: app.light, prefix: prefix)
+        load = Load.new(port: entry.port, page: app.path_of(*work), light: app.light, prefix: prefix)
         found = load.run(pages: @pages, lights: @lights, seconds: seconds, warm: warm, patience: patience) do
           meter = ServerMeter.new(entry.child).start
           -> { used = meter.stop }
@@ -87,21 +88,24 @@ module Bench
         answers = found[:page] + found[:light]
         raise Failed, "no request was answered in #{found[:window] / 1_000_000} s" if answers.zero?
 
-        times = %i[page_p50 page_p99 page_worst light_p50 light_p99 light_worst]
-        times = found.slice(*times).transform_values { |microseconds| microseconds / 1000.0 }
-        { cpu: used.cpu / 1000.0 / answers, page_rate: rate(found, :page), light_rate: rate(found, :light), **times,
+        { cpu: used.cpu / 1000.0 / answers, **of_kind(found, :page), **of_kind(found, :light),
           page_least: found[:page_least], page_most: found[:page_most], switches: used.switches.fdiv(answers),
           pss: used.memory.fdiv(1 << 20), wrong: found[:wrong] + found[:lost], lines: used.lines }
       end
 
-      def rate(found, kind) = found[kind] * 1e6 / found[:window]
+      # Requests that are not answered have waited all the time.
+      def of_kind(found, kind)
+        names = %i[p50 p99 worst].to_h { |name| [name, found[kind].zero? ? :worst : name] }
+        times = names.to_h { |name, from| [:"#{kind}_#{name}", found[:"#{kind}_#{from}"] / 1000.0] }
+        times.merge("#{kind}_rate": found[kind] * 1e6 / found[:window])
+      end
     end
 
     # Light requests beside a few that compute for long, each once, by clients/steady.c.
     class Hog
       LIGHTS = 25
       COLUMNS = [Pages.column("worst ms", :worst, 1), Pages.column("p99 ms", :p99, 1), Pages.column("p50 ms", :p50, 1),
-                 Pages.column("requests", :lights, more: true), Pages.column("burning ms", :burning),
+                 Pages.column("requests", :lights, more: nil), Pages.column("burning ms", :burning),
                  Pages.column("not 200", :wrong), Pages.column("log lines", :lines)].freeze
 
       # @param burners [Integer] at once
@@ -113,7 +117,7 @@ module Bench
 
       def name = "hog#{@burners}"
       def title = "#{LIGHTS} light clients beside #{@burners} that compute #{@milliseconds} ms"
-      def kinds = ["burn"]
+      def work = ["burn", @milliseconds]
       def columns = COLUMNS
 
       # @return [Hash{Symbol => Numeric}]
@@ -123,7 +127,7 @@ module Bench
         limit = 10 + (@burners * @milliseconds * 4 / 1000)
         found = Client.figures("steady", "port=#{entry.port}", "connections=#{LIGHTS}", "path=#{app.light}",
                                "think=#{Load::PACE}", "burners=#{@burners}", "seconds=#{limit}",
-                               "burn=#{app.path_of("burn", @milliseconds)}", limit: limit + 10, prefix: prefix)
+                               "burn=#{app.path_of(*work)}", limit: limit + 10, prefix: prefix)
         lines = meter.stop.lines
         raise Failed, "#{found[:burned]} of #{@burners} burners were answered" unless found[:burned] == @burners
 
@@ -132,13 +136,12 @@ module Bench
 
       private
 
-      # A light request without an answer has waited all the time.
+      # Light requests that are not answered have waited all the time.
       def figures(found, lines)
-        worst = found[:light].zero? ? found[:burning] : found[:light_worst]
-        times = { worst: worst, p99: found[:light_p99], p50: found[:light_p50], burning: found[:burning] }
-        wrong = found.values_at(:wrong, :lost, :unanswered).sum
-        { **times.transform_values { |microseconds| microseconds / 1000.0 },
-          lights: found[:light], wrong: wrong, lines: lines }
+        names = { worst: :light_worst, p99: :light_p99, p50: :light_p50, burning: :burning }
+        names.transform_values! { :burning } if found[:light].zero?
+        { **names.transform_values { |name| found[name] / 1000.0 },
+          lights: found[:light], wrong: found.values_at(:wrong, :lost, :unanswered).sum, lines: lines }
       end
     end
   end

@@ -2,7 +2,8 @@
 
 module Bench
   module Pages
-    # All cells for a number of workers. Each turn has a server of its own, which is asked for one cell after another.
+    # All cells for a number of workers. Each round has servers of its own, which have their turns at one cell after
+    # another.
     class Contest < Row
       # As given to --rows => server, options of its command, label
       ROWS = {
@@ -36,15 +37,16 @@ module Bench
       # @raise [Unavailable, Failed]
       def run
         @app.prepare
-        calibrate
-        @field.rounds(@rounds, title) { |entry| alone(entry) { measure(entry) } }
+        @rounds.times { |round| take_round(round) }
       end
 
       # @return [String] for each cell a table with medians, and one with the range of the rounds
       def render
-        tables = Tables.new(@field.turns, baseline: @baseline, against: @against,
-                                          mark: ->(label) { Bench.account.mark(title, label) })
-        shown = @cells.map { |cell| "#{cell.title} (#{title})\n\n#{tables.render(cell)}" }
+        tables = Tables.new(@field.turns, baseline: @baseline, against: @against)
+        shown = @cells.map do |cell|
+          title = title_of(cell)
+          "#{title}\n\n#{tables.render(cell) { |label| Bench.account.mark(title, label) }}"
+        end
         reasons = [*@failures.map { |key, reason| "#{key.join(", ")}: #{reason}" },
                    *@field.absent.map { |label, reason| "#{label}: #{reason}" }]
         [*shown, *reasons, tables.legend].join("\n")
@@ -52,13 +54,16 @@ module Bench
 
       # @return [Hash] for the results file
       def to_h
-        { **super, workers: @workers, cells: @cells.to_h { |cell| [cell.name, cell.title] },
+        cells = @cells.to_h { |cell| [cell.name, { title: cell.title, work: @app.work(*cell.work) }] }
+        { **super, workers: @workers, seconds: @seconds, cells: cells,
                    failures: @failures.transform_keys { |key| key.join(", ") } }
       end
 
       private
 
-      def title = "#{@app.title}, #{@workers} #{@workers == 1 ? "worker" : "workers"}, Ruby #{@ruby.version}"
+      def title_of(cell)
+        "#{cell.title} (#{@app.title}, #{@workers} #{@workers == 1 ? "worker" : "workers"}, Ruby #{@ruby.version})"
+      end
 
       def settings
         return @rows if @workers == 1
@@ -73,38 +78,37 @@ module Bench
       def app = @app.path
       def right?(port) = Probe.get(port: port, path: @app.light)&.status == 200
 
-      def alone(entry, &)
-        @field.alone(entry, app: app, env: @app.env(entry.server), prefix: @nice, right: method(:right?), &)
+      def take_round(round)
+        @warm = {}
+        @field.each do |entry|
+          @field.launch(entry, app: app, env: @app.env(entry), prefix: @nice, right: method(:right?))
+        end
+        calibrate if round.zero?
+        @cells.each do |cell|
+          @field.rounds(1, title_of(cell), before: round) { |entry| { cell.name => try(entry, cell) } }
+        end
+      ensure
+        @field.stop
       end
 
       def calibrate
-        missing = @cells.flat_map(&:kinds).uniq - @app.calibrated
-        return if missing.empty?
-
-        entry = @field.entries.first or raise Failed, "no server"
-        alone(entry) { missing.each { |kind| @app.calibrate(kind, entry) } }
-      end
-
-      def measure(entry)
-        warm = Load::WARM
-        @cells.to_h do |cell|
-          figures = try(entry, cell, warm)
-          warm = Load::AGAIN if figures
-          [cell.name, figures]
-        end
+        entry = @field.entries.first or raise Failed, "no server has started: #{@field.absent}"
+        (@cells.map { |cell| cell.work.first }.uniq - @app.calibrated).each { |kind| @app.calibrate(kind, entry) }
       end
 
       # nil for a cell at which the server fails, now or before: the others count.
-      def try(entry, cell, warm)
+      def try(entry, cell)
         key = [entry.label, cell.title]
         return if @failures.key?(key)
 
+        warm = @warm[entry] ? Load::AGAIN : Load::WARM
         cell.measure(entry, app: @app, seconds: @seconds, warm: warm, workers: @workers, prefix: prefix)
+            .tap { @warm[entry] = true }
       rescue Failed => e
         raise Failed, "died: #{entry.child.last_words}" unless entry.child.running?
 
         @failures[key] = e.message
-        Bench.account.absent(cell.title, entry.label, e.message)
+        Bench.account.absent(title_of(cell), entry.label, e.message)
         nil
       end
 

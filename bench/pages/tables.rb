@@ -7,15 +7,15 @@ module Bench
       # @param turns [Hash{String => Array<Hash>}] label => rounds, of each cell's name the figures
       # @param baseline [String] label of the row that the others are compared with
       # @param against [Against, nil] each row of this checkout is compared with that of the other one
-      # @param mark [#call] what stands beside a label
-      def initialize(turns, baseline:, against: nil, mark: ->(_) {})
+      def initialize(turns, baseline:, against: nil)
         @turns = turns
         @baseline = baseline
         @against = against
-        @mark = mark
       end
 
       # @param cell [Mix, Hog]
+      # @yieldparam label [String]
+      # @yieldreturn [String] what stands beside it
       # @return [String]
       def render(cell)
         rounds = @turns.transform_values { |turns| turns.filter_map { |turn| turn[cell.name] } }
@@ -24,7 +24,7 @@ module Bench
         medians = Table.new(["", *names])
         ranges = Table.new(["lowest to highest", *names])
         rounds.each do |label, turns|
-          medians.add("#{label}#{@mark.call(label)}", *cell.columns.map { |column| median(column, label, rounds) })
+          medians.add("#{label}#{yield label}", *cell.columns.map { |column| median(column, label, rounds) })
           ranges.add(label, *cell.columns.map { |column| column.range(turns) })
         end
         [medians, *(ranges if rounds.each_value.any? { |turns| turns.size > 1 })].join("\n")
@@ -43,8 +43,12 @@ module Bench
         [verdict, column.show(Statistics.median(column.values(rounds[label])))].compact.join(" ")
       end
 
+      # The other checkout's rows have none.
       def baseline_of(label, rounds)
-        other = @against&.label(label)
+        return @baseline unless @against
+        return if label.start_with?(@against.name)
+
+        other = @against.label(label)
         other != label && rounds.key?(other) ? other : @baseline
       end
     end

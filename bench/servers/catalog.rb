@@ -115,9 +115,7 @@ module Bench
 
       # Another Ruby than the one that runs this has a Rack of its own.
       def prepare
-        raise Unavailable, "compiled for Ruby #{Ruby.here.name} alone" unless @checkout.nil? || @ruby.here?
-
-        @lib = @checkout&.lib || @ruby.abaca
+        @lib = @ruby.abaca(@checkout&.root || ROOT)
         @rack = Gems.new("rack", ruby: @ruby, with: []).tap(&:install) unless @ruby.here?
       end
 
@@ -130,11 +128,14 @@ module Bench
       # @param settings [Hash{Symbol => Object}] of a configuration file
       # @param terms [Hash] `protocol` of Load; `pair`, the files of a certificate: TLS; `plain`, a port without it
       def command(port:, app: APP, options: [], settings: {}, **terms)
-        @ruby.command("-I#{@lib}", @checkout&.exe || EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings),
+        @ruby.command("-I#{@lib}", exe, "-q", "-C", settings.empty? ? "-" : file(port, settings),
                       *options, "-b", place(port, **terms), *other_place(**terms), app)
       end
 
       private
+
+      # The chroot of another Ruby has that of this checkout alone, which loads from @lib first.
+      def exe = @ruby.here? && @checkout ? @checkout.exe : EXE
 
       def other_place(plain: nil, **) = (["-b", "tcp://127.0.0.1:#{plain}"] if plain)
 

@@ -81,10 +81,11 @@ module Bench
 
     # Gives every server its turn in each round, in an order that alternates, so that a disturbance of the machine does
     # not fall on the same one each time. What the block returns is kept.
-    def rounds(count, title = @name)
+    # @param before [Integer] rounds of the same title that have been
+    def rounds(count, title = @name, before: 0)
       @row = title
-      count.times do |round|
-        warn "#{title}: round #{round + 1} of #{count}"
+      (before...(before + count)).each do |round|
+        warn "#{title}: round #{round + 1}#{" of #{count}" if count > 1}"
         (round.even? ? @entries : @entries.reverse).each do |entry|
           guard(entry) { @turns[entry.label] << Bench.account.turn(title, entry.label) { yield(entry) } }
         end

@@ -81,10 +81,12 @@ module Bench
     # @return [String] the version of RubyGems there
     def rubygems = @rubygems ||= here? ? Gem::VERSION : output("-e", "print Gem::VERSION")
 
-    # @return [String] the folder to load Abaca from, compiled for this Ruby from the working tree
+    # @param root [String] of a checkout
+    # @return [String] the folder to load Abaca from, compiled for this Ruby from that checkout
     # @raise [Unavailable] when it does not compile
-    def abaca
-      @abaca ||= here? ? compiled_by_setup : compile
+    def abaca(root = ROOT)
+      @abaca ||= {}
+      @abaca[root] ||= here? ? compiled_by_setup(root) : compile(root)
     end
 
     # @return [Boolean] whether it is the one that runs the benchmark
@@ -107,8 +109,8 @@ module Bench
       text
     end
 
-    def compiled_by_setup
-      lib = File.join(ROOT, "lib")
+    def compiled_by_setup(root)
+      lib = File.join(root, "lib")
       return lib if File.exist?(File.join(lib, "abaca", "abaca.#{RbConfig::CONFIG.fetch("DLEXT")}"))
 
       raise Unavailable, "not compiled (bin/setup does it)"
@@ -116,37 +118,49 @@ module Bench
 
     # A copy of lib/ with an extension of its own, because the one in lib/ is this Ruby's. Its folder
     # is named after the sources, so that it stays as it is while a benchmark runs.
-    def compile
+    def compile(root)
+      digest = digest(root)
       lib = File.join(TMP, "abaca-ruby#{version}-#{digest}")
       return lib if File.exist?(lib)
 
-      build = File.join(TMP, "build-ruby#{version}")
+      build = File.join(TMP, "build-ruby#{version}#{"-#{digest}" unless root == ROOT}")
       FileUtils.mkdir_p(build)
       File.open(File.join(build, "lock"), "w") do |lock|
         lock.flock(File::LOCK_EX)
         warn "bench: compiling Abaca for Ruby #{version}"
-        output("-e", format(COMPILE, build.dump, File.join(ROOT, "ext", "abaca").dump))
-        copy_library(build, lib)
+        output("-e", format(COMPILE, build.dump, sources(root, build).dump))
+        copy_library(root, build, lib)
       end
       lib
     end
 
+    # @return [String] the folder of the extension's sources. Only this checkout is mounted in the chroot.
+    def sources(root, build)
+      unless root == ROOT
+        copy = File.join(build, "checkout")
+        FileUtils.mkdir_p(copy)
+        FileUtils.cp_r(%w[ext lib].map { |folder| File.join(root, folder) }, copy)
+        root = copy
+      end
+      File.join(root, "ext", "abaca")
+    end
+
     # The folder gets its name when it is complete.
-    def copy_library(build, lib)
+    def copy_library(root, build, lib)
       copy = "#{lib}.#{Process.pid}"
-      Dir.glob("**/*.rb", base: File.join(ROOT, "lib")).each do |path|
+      Dir.glob("**/*.rb", base: File.join(root, "lib")).each do |path|
         FileUtils.mkdir_p(File.dirname(File.join(copy, path)))
-        FileUtils.cp(File.join(ROOT, "lib", path), File.join(copy, path))
+        FileUtils.cp(File.join(root, "lib", path), File.join(copy, path))
       end
       FileUtils.cp(File.join(build, "abaca.so"), File.join(copy, "abaca", "abaca.so"))
       File.exist?(lib) ? FileUtils.rm_rf(copy) : File.rename(copy, lib)
     end
 
     # @return [String] that changes with any source
-    def digest
-      sources = Dir.glob(["ext/abaca/**/*.{c,h,rb}", "lib/**/*.rb"], base: ROOT).sort
+    def digest(root)
+      sources = Dir.glob(["ext/abaca/**/*.{c,h,rb}", "lib/**/*.rb"], base: root).sort
       sum = Digest::SHA256.new
-      sources.each { |path| sum << path << File.binread(File.join(ROOT, path)) }
+      sources.each { |path| sum << path << File.binread(File.join(root, path)) }
       sum.hexdigest[0, 12]
     end
   end

@@ -70,7 +70,7 @@ class BenchAgainstTest < Minitest::Test
   end
 
   def test_a_folder_without_a_build_is_refused
-    %w[servers waiting relay modes hogs objects].each do |name|
+    %w[servers waiting relay modes hogs objects pages].each do |name|
       command = [RbConfig.ruby, "-Ilib", "bench/#{name}.rb", "--against", "/nowhere"]
       output, status = Open3.capture2e(*command, chdir: Bench::ROOT)
       refute_predicate status, :success?

@@ -7,6 +7,7 @@ require_relative "../../bench/support/server_meter"
 require_relative "../../bench/servers/row"
 require_relative "../../bench/pages/load"
 require_relative "../../bench/pages/cells"
+require_relative "../../bench/pages/tables"
 
 # What `bin/bench pages` measures with, and what it says of it.
 class BenchPagesTest < Minitest::Test
@@ -107,6 +108,24 @@ class BenchPagesTest < Minitest::Test
     assert_equal "worse", verdict([1, 1, 9], [2, 3, 4], more: true)
     assert_nil verdict([4, 4, 4], [2, 3, 4])
     assert_nil verdict([9, 9, 9], [2]), "one round has no range"
+    assert_nil verdict([9, 9, 9], [2, 3, 4], more: nil), "neither is better"
+  end
+
+  Other = Struct.new(:name) do
+    def label(label) = label.sub("abaca", name)
+  end
+
+  # Each row of this checkout has that of the other one as its baseline, and the other servers have the first one.
+  def test_tables
+    cell = Struct.new(:name, :columns).new("cell", [Bench::Pages.column("x", :x)])
+    turns = { "abaca" => [2, 2], "abaca c0ffee" => [1, 1], "puma" => [1, 1] }
+            .transform_values { |values| values.flat_map { |value| [{ "cell" => { x: value } }, { "another" => {} }] } }
+    tables = Bench::Pages::Tables.new(turns, baseline: "abaca", against: Other.new("abaca c0ffee"))
+    medians, ranges = tables.render(cell) { |label| label == "puma" ? " ~" : "" }.split("\n\n")
+    assert_equal ["abaca worse 2", "abaca c0ffee 1", "puma ~ better 1"],
+                 medians.lines.drop(2).map { |line| line.split.join(" ") }
+    assert_equal "puma 1", ranges.lines.last.split.join(" ")
+    assert_match(/of abaca; for this checkout's rows, of those of abaca c0ffee/, tables.legend)
   end
 
   def test_half_of_the_connections_are_light_but_no_more_than_25
