@@ -8,8 +8,7 @@ require "tmpdir"
 # For tests of the command as a process of its own.
 module Command
   ROOT = File.expand_path("../..", __dir__)
-  SECONDS = 30
-  SECONDS_TO_BOOT = 50
+  SECONDS = 60
   Ended = Struct.new(:status, :out, :err)
 
   # A server process: what it printed so far, its address, its end.
@@ -39,7 +38,7 @@ module Command
     end
 
     def port
-      @port ||= wait_for(/Use Ctrl-C/, within: SECONDS_TO_BOOT) && Integer(@output[/Listening on \w+:\S*:(\d+)$/, 1])
+      @port ||= wait_for(/Use Ctrl-C/) && Integer(@output[/Listening on \w+:\S*:(\d+)$/, 1])
     end
 
     def get(path, **headers)

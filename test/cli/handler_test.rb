@@ -30,7 +30,7 @@ class HandlerTest < Minitest::Test
     file("config/abaca.rb", "Process.kill(:INT, Process.pid)\nsleep 0.1\n")
     server = rackup("-o", "127.0.0.1", "-p", "0")
 
-    assert_equal 0, server.wait(within: Command::SECONDS_TO_BOOT).exitstatus
+    assert_equal 0, server.wait.exitstatus
     assert_match(/Gracefully stopping.*- Goodbye!/m, server.output)
   end
 
@@ -38,7 +38,7 @@ class HandlerTest < Minitest::Test
     file("config.ru", "ObjectSpace.each_object(Abaca::Launcher, &:stop)\nrun ->(_env) { [204, {}, []] }\n")
     server = start("-p", "0")
 
-    assert_equal 0, server.wait(within: Command::SECONDS_TO_BOOT).exitstatus
+    assert_equal 0, server.wait.exitstatus
     assert_match(/Gracefully stopping.*- Goodbye!/m, server.output)
   end
 

@@ -116,7 +116,7 @@ class CommandServeTest < Minitest::Test
     server.signal(:TERM)
 
     # Well before the half of a minute that it is by default.
-    assert_equal 0, server.wait(within: 20).exitstatus
+    assert_equal 0, server.wait.exitstatus
     assert_includes %w[503 gone], request.value
   end
 

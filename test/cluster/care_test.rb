@@ -32,7 +32,7 @@ class ClusterCareTest < Minitest::Test
   # Whether another worker has come after this one with the same number.
   def replaced?(command, pid)
     index = booted(command).find { |worker| worker.pid == pid }.index
-    eventually(within: 25) { booted(command).select { |worker| worker.index == index }.last.pid != pid }
+    eventually { booted(command).select { |worker| worker.index == index }.last.pid != pid }
   end
 
   def test_a_worker_that_stands_still

@@ -118,9 +118,9 @@ class ClusterPrunedBundleTest < Minitest::Test
       stdout_redirect "log", "log", true
     RUBY
     log = File.join(@directory, "log")
-    assert eventually(within: 45) { File.file?(log) && File.read(log).scan(BOOTED).size == 2 }
+    assert eventually { File.file?(log) && File.read(log).scan(BOOTED).size == 2 }
     command.signal(:USR2)
-    assert eventually(within: 45) { File.read(log).scan(BOOTED).size == 6 }, File.read(log)
+    assert eventually { File.read(log).scan(BOOTED).size == 6 }, File.read(log)
     assert_equal({ "HUP" => 1, "URG" => 1, "USR2" => 1 }, File.read(log).scan(/^acted on (?!CHLD)(\w+)$/).flatten.tally)
     assert_equal 0, finish(command)
   end

@@ -129,7 +129,7 @@ class FaultNoThreadsTest < Minitest::Test
 
   # A client whose request is in the app.
   def waiting(command)
-    client = connect(command.port, timeout: 30).write(WAITING)
+    client = connect(command.port).write(WAITING)
     sleep 0.3
     client
   end

@@ -100,7 +100,7 @@ class FaultResourcesTest < Minitest::Test
     get = ->(path) { "GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n" }
     assert_equal "fine", connect(command.port).call(get["/take"]).body
     2.times do
-      crowd = Array.new(300) { connect(command.port, timeout: 30).tap { |client| client.write(get["/"]) } }
+      crowd = Array.new(300) { connect(command.port).tap { |client| client.write(get["/"]) } }
       statuses = crowd.map { |client| client.read.status }.tally
       assert_operator statuses[200], :>=, 299, statuses
       crowd.each(&:close)
@@ -154,7 +154,7 @@ class FaultResourcesTest < Minitest::Test
 
   def test_a_stream_of_200_megabytes_is_whole
     command = run_abaca(APP)
-    client = connect(command.port, timeout: 20)
+    client = connect(command.port)
     client.write("GET /stream HTTP/1.1\r\nHost: a.test\r\n\r\n")
     before = command.resident
     bytes = 0
@@ -286,7 +286,7 @@ class FaultResourcesTest < Minitest::Test
   end
 
   def recovered?(command)
-    eventually(within: 30) do
+    eventually do
       Wire::Client.new(command.port, timeout: 2).then do |client|
         client.call(GET).body == "fine"
       ensure

@@ -101,7 +101,7 @@ class RailsServerTest < Minitest::Test
   # Another server that is named is asked for, and nobody else.
   def test_a_server_that_is_named
     server = serve("-u", "webrick")
-    server.wait(within: Command::SECONDS_TO_BOOT)
+    server.wait
     assert_match(/Could not load server "webrick"/, server.output)
   end
 end

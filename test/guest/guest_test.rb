@@ -213,7 +213,7 @@ module GuestTests
     running = host(force_shutdown_after: nil) { |env| wait_for_ever(env["PATH_INFO"], reasons) }
     clients = Array.new(20) { connect(running).write(request("GET", "/sleep")) }
     assert eventually { running.server.stats[:in_app] == 20 }
-    running.halt(within: 15)
+    running.halt
     assert_equal [503], clients.map { |client| client.read.status }.uniq
     assert_equal 20, reasons.size
   end
@@ -231,7 +231,7 @@ module GuestTests
     client = connect(running, receive_buffer: 4096).write(GET)
     client.read_some
     assert eventually { running.server.stats[:in_app] == 1 }
-    running.halt(within: 15)
+    running.halt
     assert ended.pop
   end
 
@@ -242,7 +242,7 @@ module GuestTests
         [200, TYPE.dup, ["x"]]
       end
       assert_equal 200, ask(running).status
-      running.halt(within: 20)
+      running.halt
     end
   end
 
@@ -360,7 +360,7 @@ class GuestOfPlainSchedulerTest < Minitest::Test
     end
     client = connect(running).write(GET)
     thread = begun.pop
-    running.stop(within: 20)
+    running.stop
     assert eventually { !thread.alive? }
     assert_equal 503, client.read.status
   ensure

@@ -96,7 +96,7 @@ class Http1S9ConnectionsTest < Minitest::Test
     running = serve(max_requests_per_connection: 0, max_pending_output: 65_536) do |env|
       [200, { "content-type" => "text/plain" }, [env["PATH_INFO"]]]
     end
-    client = connect(running, timeout: 30)
+    client = connect(running)
     writer = Thread.new { client.write((1..count).map { |nth| request("GET", "/#{nth}") }.join) }
     assert_equal (1..count).map { |nth| "/#{nth}" }, Array.new(count) { client.read.body }
     writer.join

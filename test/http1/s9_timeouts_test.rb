@@ -10,14 +10,13 @@ class Http1S9TimeoutsTest < Minitest::Test
   READ = lambda do |env|
     [200, { "content-type" => "text/plain" }, [env["rack.input"]&.read.to_s.bytesize.to_s]]
   end
-  PATIENCE = { timeout: 20 }.freeze
 
   # A deadline is absolute: bytes that dribble in do not put it off.
   def test_9_5_header_timeout
     running = serve(header_timeout: 2)
-    silent = connect(running, **PATIENCE)
+    silent = connect(running)
     silent.write("GET / HT")
-    dribble = connect(running, **PATIENCE)
+    dribble = connect(running)
     dribble.write("GET / HTTP/1.1\r\nHost: a.test\r\nX: ") # of which a value may be long
     answered = eventually do
       dribble.write("X")
@@ -33,7 +32,7 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   def test_9_5_header_timeout_answers_408
-    client = connect(serve(header_timeout: 2), **PATIENCE)
+    client = connect(serve(header_timeout: 2))
     client.write("GET / HTTP/1.1\r\nHost: a.test\r\nX: ")
     assert_equal 408, client.read.status
     assert client.closed?
@@ -42,20 +41,20 @@ class Http1S9TimeoutsTest < Minitest::Test
   # Nothing was asked, so nothing is answered.
   def test_9_5_a_connection_that_sends_nothing_is_closed_silently
     running = serve(header_timeout: 1, persistent_timeout: 1)
-    client = connect(running, **PATIENCE)
+    client = connect(running)
     assert client.closed?
     refute_match(/error/i, running.log)
   end
 
   def test_9_5_persistent_timeout
     running = serve(persistent_timeout: 1)
-    client = connect(running, **PATIENCE)
+    client = connect(running)
     assert client.usable?
     assert client.closed?
   end
 
   def test_9_5_persistent_timeout_starts_again_with_each_request
-    client = connect(serve(persistent_timeout: 3), **PATIENCE)
+    client = connect(serve(persistent_timeout: 3))
     5.times do
       assert client.usable?
       nothing_for(0.7)
@@ -64,21 +63,21 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   def test_9_5_body_timeout
-    client = connect(serve(READ, body_timeout: 1), **PATIENCE)
+    client = connect(serve(READ, body_timeout: 1))
     client.write(request("POST", "/", "Content-Length" => "10") + "hello")
     assert_equal 408, client.read.status
     assert client.closed?
   end
 
   def test_9_5_body_timeout_of_chunks
-    client = connect(serve(READ, body_timeout: 1), **PATIENCE)
+    client = connect(serve(READ, body_timeout: 1))
     client.write("#{request('POST', '/', 'Transfer-Encoding' => 'chunked')}5\r\nhel")
     assert_equal 408, client.read.status
     assert client.closed?
   end
 
   def test_9_5_body_timeout_starts_again_with_progress
-    client = connect(serve(READ, body_timeout: 3), **PATIENCE)
+    client = connect(serve(READ, body_timeout: 3))
     client.write(request("POST", "/", "Content-Length" => "6"))
     6.times do
       nothing_for(0.6)
@@ -95,7 +94,7 @@ class Http1S9TimeoutsTest < Minitest::Test
       define_method(:close) { closed << true }
     end
     running = serve(write_timeout: 1) { [200, { "content-type" => "text/plain" }, body.new] }
-    client = connect(running, receive_buffer: 4_096, **PATIENCE)
+    client = connect(running, receive_buffer: 4_096)
     client.write(GET)
     assert eventually { !closed.empty? }, "the body was never closed"
     received = begin
@@ -110,7 +109,7 @@ class Http1S9TimeoutsTest < Minitest::Test
   def test_9_5_min_send_rate
     body = "x" * 8_000_000
     running = serve(min_send_rate: 2_000_000, rate_grace: 1) { [200, { "content-type" => "text/plain" }, [body]] }
-    client = connect(running, receive_buffer: 65_536, **PATIENCE)
+    client = connect(running, receive_buffer: 65_536)
     client.write(GET)
     ended = eventually do
       sleep 0.05
@@ -136,12 +135,12 @@ class Http1S9TimeoutsTest < Minitest::Test
       end
     end
     running = serve(min_send_rate: 1_000_000, rate_grace: 1) { [200, { "content-type" => "text/event-stream" }, body] }
-    assert_equal 6, ask(running, **PATIENCE).body.scan("data:").size
+    assert_equal 6, ask(running).body.scan("data:").size
   end
 
   def test_9_5_a_slow_reader_who_goes_on_is_not_cut_off
     running = serve(write_timeout: 2) { [200, { "content-type" => "text/plain" }, ["x" * 400_000] * 20] }
-    client = connect(running, receive_buffer: 65_536, **PATIENCE)
+    client = connect(running, receive_buffer: 65_536)
     client.write(GET)
     bytes = 0
     while bytes < 8_000_000
@@ -157,6 +156,6 @@ class Http1S9TimeoutsTest < Minitest::Test
       sleep 2.6
       [200, { "content-type" => "text/plain" }, ["done"]]
     end
-    assert_equal "done", ask(running, request("POST", body: "x"), **PATIENCE).body
+    assert_equal "done", ask(running, request("POST", body: "x")).body
   end
 end

@@ -82,7 +82,7 @@ class OverloadMixedTest < Minitest::Test
     while now < stop
       if client.nil? || (count % 50).zero?
         client&.close
-        client = Wire::Client.new(port, timeout: 40)
+        client = Wire::Client.new(port)
       end
       count += 1
       client = nil if send(kind, client, count) == :left

@@ -115,7 +115,7 @@ class OverloadStallsTest < Minitest::Test
   def test_more_compute_than_there_are_loops
     command = run_abaca(RACKUP, config: "spare_loops 1")
     burners = burn(command, 4, seconds: 2, begun: 2)
-    light = connect(command.port, timeout: 20)
+    light = connect(command.port)
     assert_equal "/light", light.call(format(GET, "/light")).body
     assert_burnt(burners)
   end
@@ -124,9 +124,9 @@ class OverloadStallsTest < Minitest::Test
     command = run_abaca(RACKUP, config: "spare_loops 0\nheader_timeout 1")
     connect(command.port).call(format(GET, "/light"))
     burners = burn(command, 1)
-    slow = connect(command.port, timeout: 20)
+    slow = connect(command.port)
     slow.write("GET / HT")
-    assert_equal 400, connect(command.port, timeout: 20).call("no request\r\n\r\n").status
+    assert_equal 400, connect(command.port).call("no request\r\n\r\n").status
     assert_equal 408, slow.read.status
     command.signal(:WINCH)
     assert_burnt(burners)
@@ -161,7 +161,7 @@ class OverloadStallsTest < Minitest::Test
     command = run_abaca("$objects = Array.new(1_000_000) { Object.new }\n#{RACKUP}")
     connect(command.port).write(format(GET, "/collect-on"))
     command.wait_for(/collecting on$/)
-    light = connect(command.port, timeout: 20)
+    light = connect(command.port)
     assert_equal "abaca spare", light.call(format(GET, "/loop")).body
     5.times { light.call(format(GET, "/sleep")) }
     command.signal(:WINCH)
@@ -190,7 +190,7 @@ class OverloadStallsTest < Minitest::Test
       Abaca::Server.prepend(Module.new { define_method(:serve_beside) { (tries += 1) == 1 ? raise("no loop") : super() } })
     RUBY
     burners = burn(command, 1)
-    assert_equal "abaca spare", connect(command.port, timeout: 20).call(format(GET, "/loop")).body
+    assert_equal "abaca spare", connect(command.port).call(format(GET, "/loop")).body
     command.signal(:WINCH)
     assert_burnt(burners)
     command.wait_for(/no loop/)
@@ -246,7 +246,7 @@ class OverloadStallsTest < Minitest::Test
 
   # On which loop a request is served that comes while another one has all objects collected.
   def loop_beside_a_collection(command, number)
-    collecting, light = Array.new(2) { connect(command.port, timeout: 20) }
+    collecting, light = Array.new(2) { connect(command.port) }
     collecting.write(format(GET, "/collect?#{number}"))
     command.wait_for(/collecting #{number}$/)
     light.call(format(GET, "/loop")).body.tap { assert_equal "/collect", collecting.read.body }
@@ -289,7 +289,7 @@ class OverloadStallsTest < Minitest::Test
 
   # Requests of several kinds while the others compute, which end it afterwards.
   def assert_others_go_on(command)
-    client = connect(command.port, timeout: 20)
+    client = connect(command.port)
     answers = { "/light" => "/light", "/sleep" => "/sleep", "/stream" => "0\n1\n2\n3\n4\n" }
     times = Array.new(5) do
       answers.map do |path, body|

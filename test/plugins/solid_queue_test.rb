@@ -59,7 +59,7 @@ class SolidQueueTest < Minitest::Test
     assert_equal "enqueued", connect(command.port).call(request).body
     notes = File.join(@directory, "notes")
     File.write(notes, "", mode: "a")
-    line = eventually(within: 40) { File.readlines(notes).grep(/\A#{text} \d+\n/).first } or flunk command.text
+    line = eventually { File.readlines(notes).grep(/\A#{text} \d+\n/).first } or flunk command.text
     Integer(line.split.last)
   end
 

@@ -46,7 +46,7 @@ class RestartSignalsTest < Minitest::Test
         need_platform(:held_signals)
         with_server("#{LOG}#{config}", file) do |command|
           restart_with(command, names)
-          assert eventually(within: 45) { (names - acted_on(command)).empty? }, command.text
+          assert eventually { (names - acted_on(command)).empty? }, command.text
           assert_equal 0, finish(command), command.text
           assert_equal ["USR2", *names].tally, acted_on(command).tally.except("TERM", "CHLD")
           assert_nothing_left(command)
@@ -57,7 +57,7 @@ class RestartSignalsTest < Minitest::Test
         need_platform(:held_signals)
         with_server(config, file) do |command|
           restart_with(command, %w[TERM])
-          assert_equal 0, command.wait(within: 40).exitstatus, command.text
+          assert_equal 0, command.wait.exitstatus, command.text
           assert_nothing_left(command)
         end
       end
@@ -69,7 +69,7 @@ class RestartSignalsTest < Minitest::Test
     need_platform(:held_signals)
     with_server("restart_overlap false", "boot.rb") do |command|
       restart_with(command, %w[HUP USR2])
-      assert_equal 0, command.wait(within: 40).exitstatus, command.text
+      assert_equal 0, command.wait.exitstatus, command.text
       assert_equal %w[USR2 HUP USR2], acted_on(command)
       assert_nothing_left(command)
     end
@@ -150,6 +150,6 @@ class RestartSignalsTest < Minitest::Test
 
   # The stand-in removes the socket's file when it finds that the process has ended.
   def assert_nothing_left(command)
-    assert eventually(within: 40) { LEFT.none? { |name| File.exist?(File.join(@directory, name)) } }, command.text
+    assert eventually { LEFT.none? { |name| File.exist?(File.join(@directory, name)) } }, command.text
   end
 end

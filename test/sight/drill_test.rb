@@ -86,7 +86,7 @@ class DrillTest < Minitest::Test
     FileUtils.mkdir_p(File.join(@dir, "log"))
     file("config/abaca.rb", format(CONFIG, upstream: @upstream.addr[1]))
     with_shim("slow_dns") { start(env: { "LD_PRELOAD" => ENV.fetch("LD_PRELOAD", nil) }) }
-    assert eventually(within: SECONDS_TO_BOOT) { log.scan(/Worker \d .*booted/).size == 2 }, log + @processes[0].output
+    assert eventually { log.scan(/Worker \d .*booted/).size == 2 }, log + @processes[0].output
     @port = Integer(log[/Listening on \w+:\S*:(\d+)$/, 1])
     @workers = log.scan(/Worker (\d) \(PID: (\d+)\) booted/).sort.map { |_, pid| pid.to_i }
   end

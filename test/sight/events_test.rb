@@ -66,7 +66,7 @@ class EventsTest < Minitest::Test
 
   def event_of(server, kind)
     found = nil
-    assert Waits.eventually(within: 5) { found = server.slot.events.find { |one| one[:kind] == kind } },
+    assert Waits.eventually { found = server.slot.events.find { |one| one[:kind] == kind } },
            "no event #{kind}: #{server.slot.events}"
     found
   end

@@ -148,9 +148,9 @@ class LeaksTest < Minitest::Test
     MODES.each do |mode|
       serve(mode, shutdown_timeout: 0.2) do |server|
         server.begin("/lock")
-        assert Waits.eventually(within: 5) { server.rows.used.any? }, mode
+        assert Waits.eventually { server.rows.used.any? }, mode
         Process.kill(:TERM, server.pid)
-        assert Waits.eventually(within: 15) { server.rows.used.empty? }, "#{mode}: #{server.rows.used}"
+        assert Waits.eventually { server.rows.used.empty? }, "#{mode}: #{server.rows.used}"
       end
     end
   end
@@ -169,7 +169,7 @@ class LeaksTest < Minitest::Test
   def status(server, path) = server.get(path)[/\AHTTP\S+ (\d+)/, 1].to_i
 
   def assert_idle(server, mode)
-    assert Waits.eventually(within: 5) { server.rows.used.empty? && server.rows.used(:queued).empty? },
+    assert Waits.eventually { server.rows.used.empty? && server.rows.used(:queued).empty? },
            "#{mode}: #{server.rows.used}"
   end
 end

@@ -91,7 +91,6 @@ class LoopsTest < Minitest::Test
 
   def totals(server) = server.slot.totals
   def kinds_of(server) = server.slot.series.to_h { |one| [one[:kind], one] }
-  def eventually(&) = Waits.eventually(within: 5, &)
 
   # The first of that kind of which the block is true, as soon as there is one.
   def line_of(server, kind)

@@ -70,7 +70,7 @@ class ReuseTest < Minitest::Test
       serve(mode, server_timing: false) do |server|
         %w[/broken /short].each do |path|
           server.ask(path)
-          assert Waits.eventually(within: 10) { server.slot.kept.any? { |one| one[:path] == path } }, "#{mode} #{path}"
+          assert Waits.eventually { server.slot.kept.any? { |one| one[:path] == path } }, "#{mode} #{path}"
           assert_equal [:app, [:failed]], server.slot.kept.first.values_at(:end, :reasons), "#{mode} #{path}"
         end
       end
@@ -97,7 +97,7 @@ class ReuseTest < Minitest::Test
     Abaca::Page.stub(:create, page) do
       serve("fiber", server_timing: false) do |server|
         sockets = Array.new(4) { server.connect.tap { |socket| socket.write(request("/lock")) } }
-        assert Waits.eventually(within: 10) { server.slot.totals[:rows_missed] == 2 }
+        assert Waits.eventually { server.slot.totals[:rows_missed] == 2 }
         sockets.each { server.release }
         sockets.each(&:read)
         2.times { server.begin("/lock") && server.row_in(:lock) && server.finish("/lock") }
@@ -112,7 +112,7 @@ class ReuseTest < Minitest::Test
 
   def check_after(server, mode, what)
     yield
-    assert Waits.eventually(within: 10) { server.slot.requests.empty? }, "#{mode} #{what}"
+    assert Waits.eventually { server.slot.requests.empty? }, "#{mode} #{what}"
     check_spin(server, mode, what)
   end
 
@@ -129,7 +129,7 @@ class ReuseTest < Minitest::Test
 
   def spinning(server)
     found = nil
-    Waits.eventually(within: 10) { found = server.slot.requests(waits: true).find { |one| one[:path] == "/spin" } }
+    Waits.eventually { found = server.slot.requests(waits: true).find { |one| one[:path] == "/spin" } }
     found
   end
 
@@ -144,7 +144,7 @@ class ReuseTest < Minitest::Test
 
   def check_kept(server, what)
     kept = nil
-    Waits.eventually(within: 10) { (kept = server.slot.kept.first) && kept[:path] == "/spin" }
+    Waits.eventually { (kept = server.slot.kept.first) && kept[:path] == "/spin" }
     assert_equal ["/spin", nil, nil, 200, :done], kept.values_at(:path, :trace, :route, :status, :end), what
     assert_includes kept[:reasons], :slow, what
     assert_in_delta kept[:age], kept[:sums].values.sum, 0.001, what

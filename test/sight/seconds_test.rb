@@ -75,7 +75,6 @@ class SecondsTest < Minitest::Test
 
   private
 
-  def eventually(&) = Waits.eventually(within: 8, &)
   def history(server) = server.slot.history(:seconds)
   def process(server) = server.slot.process
   def totals(server) = server.slot.totals

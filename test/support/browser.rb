@@ -19,7 +19,7 @@ class Browser
   FLAGS = %w[--headless=new --remote-debugging-pipe --no-first-run --disable-gpu --disable-dev-shm-usage
              --disable-background-networking --disable-component-update --disable-extensions --disable-sync
              --hide-scrollbars --mute-audio --no-default-browser-check].freeze
-  SECONDS = 40
+  SECONDS = 60
 
   # What a page has thrown, logged or was refused by its policy.
   attr_reader :complaints

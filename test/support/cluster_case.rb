@@ -39,7 +39,7 @@ module ClusterCase
   # Waits until so many have booted; returns them.
   def wait_for_workers(command, count)
     all = nil
-    return all if eventually(within: 45) { (all = booted(command)).size >= count }
+    return all if eventually { (all = booted(command)).size >= count }
 
     raise "#{all.size} workers, not #{count}:\n#{command.text}"
   end

@@ -8,7 +8,7 @@ require_relative "wire"
 # its class, with the gems of its own Gemfile if it has one (bin/setup installs them).
 module FrameworkCase
   FOLDER = File.expand_path("../frameworks", __dir__)
-  SECONDS = 20
+  SECONDS = 60
 
   def self.included(test)
     test.extend(ClassMethods)

@@ -44,7 +44,7 @@ module FrontCase
     Dir.mkdir(folder)
     kind.new(folder, *servers).tap do |front|
       @fronts << front
-      assert eventually(within: 30) { answered?(front) }, front.text
+      assert eventually { answered?(front) }, front.text
     end
   end
 
@@ -57,10 +57,10 @@ module FrontCase
   # Runs the block under load of clients that keep their connections and others that do not; nobody sees an error.
   def load_without_error(front)
     clients = Storms::Clients.new(front.port, 12, asking: Storms::Clients::MIXED)
-    assert eventually(within: 45) { clients.answers > 200 }
+    assert eventually { clients.answers > 200 }
     yield
     before = clients.answers
-    assert eventually(within: 45) { clients.answers > before + 200 }
+    assert eventually { clients.answers > before + 200 }
     assert_empty clients.stop.notes.map(&:to_a), front.text
   ensure
     clients&.stop
@@ -69,13 +69,13 @@ module FrontCase
   # Replaces all workers.
   def restart(command, phase)
     command.signal(:USR1)
-    assert eventually(within: 45) { running(command).map(&:phase) == [phase, phase] }, command.text
+    assert eventually { running(command).map(&:phase) == [phase, phase] }, command.text
   end
 
   # Ends the command with TERM; returns its exit status.
   def finish(command)
     command.signal(:TERM)
-    command.wait(within: 45).exitstatus
+    command.wait.exitstatus
   end
 
   # The address of a client, as the app of `front` sees it.

@@ -194,7 +194,7 @@ module Http1Cases
 
   # Connections at once; seconds in which something has to happen; failures after which the rest is left out.
   BATCH = 250
-  DEADLINE = 30
+  DEADLINE = 60
   MANY = 40
 
   # A turn of this many connections may take long, and a head gets one byte in each.

@@ -37,7 +37,7 @@ class Http2Client
       read_available if @through # later versions of OpenSSL read nothing behind a write that has failed
       sent = @socket.write_nonblock(bytes, exception: false)
       if sent == :wait_writable
-        @socket.wait(5, :read_write) || raise(Wire::Late, "the server reads nothing")
+        @socket.wait(60, :read_write) || raise(Wire::Late, "the server reads nothing")
         read_available
       else
         bytes = bytes.byteslice(sent..)
@@ -51,7 +51,7 @@ class Http2Client
   end
 
   # Reads until the block is true, or the server closes.
-  def read_until(within: 10)
+  def read_until(within: 60)
     deadline = now + within
     until yield || @ended
       left = deadline - now

@@ -7,7 +7,7 @@ require "net/http"
 # Asks an app of Rails for the dashboard that it has at /abaca, behind a login: GET of /login has a token,
 # which POST of it needs.
 module MountedWeb
-  SECONDS = 20
+  SECONDS = 60
   FORM = { "Content-Type" => "application/x-www-form-urlencoded" }.freeze
 
   # @param port [Integer] of the app

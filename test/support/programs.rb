@@ -4,7 +4,7 @@ require "open3"
 
 # Programs of other people that a test runs, each with a deadline. bin/setup installs them where it may.
 module Programs
-  DEADLINE = 40 # seconds
+  DEADLINE = 60 # seconds
   # A sanitizer is for the server: with it, curl does not begin, or hangs.
   ENVIRONMENT = { "LD_PRELOAD" => nil }.freeze
 

@@ -77,24 +77,24 @@ module ServerCase
   Running = Struct.new(:server, :port, :thread, :output) do
     # What was logged so far, without what hybrid mode itself has to say when these tests run in it.
     def log
-      server.log.flush(20)
+      server.log.flush(Waits::WITHIN)
       ServerCase.hybrid? ? output.string.gsub(MOVE, "") : output.string.dup
     end
 
     # Waits until the server logged something that matches; returns whether it did.
-    def logged?(pattern, within: 15)
+    def logged?(pattern, within: Waits::WITHIN)
       Waits.eventually(within: within) { pattern.match?(log) }
     end
 
     # Ends the server; the second time does nothing.
-    def stop(within: 20)
+    def stop(within: Waits::WITHIN)
       return unless thread
 
       server.stop
       finish(within)
     end
 
-    def halt(within: 20)
+    def halt(within: Waits::WITHIN)
       return unless thread
 
       server.halt

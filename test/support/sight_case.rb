@@ -83,7 +83,7 @@ module SightCase
     # The row of a request in that state, as soon as there is one.
     def row_in(state, path = nil)
       found = nil
-      Waits.eventually(within: 15) do
+      Waits.eventually do
         found = rows.used.find { |row| row[:state] == state && (path.nil? || row[:path] == path) }
       end
       found
@@ -91,14 +91,14 @@ module SightCase
 
     def queued_row
       found = nil
-      Waits.eventually(within: 15) { found = rows.used(:queued).first }
+      Waits.eventually { found = rows.used(:queued).first }
       found
     end
 
     # What the last request for a path has left, as soon as it is over.
     def row_of(path)
       found = nil
-      Waits.eventually(within: 15) do
+      Waits.eventually do
         found = rows.all.select { |row| row[:path] == path }.max_by { |row| row[:id] }
         found && !found[:used]
       end
@@ -107,7 +107,7 @@ module SightCase
 
     def last_row
       found = nil
-      Waits.eventually(within: 15) do
+      Waits.eventually do
         found = rows.all.max_by { |row| row[:id] }
         found && !found[:used]
       end

@@ -21,7 +21,7 @@ module TakeoverEnds
   # The app owns the socket even then: the server closes no descriptor of the app's.
   def test_a_stop_waits_no_longer_than_for_a_request
     running, client, io = taken_over(force_shutdown_after: 0.2)
-    running.stop(within: 4)
+    running.stop
     assert_nil client.read_some
     assert_raises(Errno::EPIPE) { io.write("too late") }
     assert_match(/ 0 requests and 1 connections of the app's are broken off/, running.log)
@@ -30,8 +30,8 @@ module TakeoverEnds
   end
 
   def test_a_halt_does_not_wait
-    running, client, io = taken_over(force_shutdown_after: 60)
-    running.halt(within: 4)
+    running, client, io = taken_over(force_shutdown_after: 600)
+    running.halt
     assert_nil client.read_some
   ensure
     io&.close

@@ -8,7 +8,7 @@ require_relative "wire"
 class TLSClient < Wire::Client
   # host: that is asked for, nil for none; ca: an X509::Certificate that the server's is verified with, nil: no check;
   # alpn: names; session: of an earlier connection; pair: of Certificates, for the client; before: bytes in clear
-  USUAL = { host: "a.test", ca: nil, alpn: nil, session: nil, pair: nil, before: nil, timeout: 20 }.freeze
+  USUAL = { host: "a.test", ca: nil, alpn: nil, session: nil, pair: nil, before: nil, timeout: 60 }.freeze
 
   # What an SSLSocket leaves to the socket below.
   class Secure < OpenSSL::SSL::SSLSocket

@@ -7,7 +7,7 @@ require "tmpdir"
 # A command in a real terminal: tmux, with a socket of its own. bin/setup installs it.
 class Tmux
   PROGRAM = ENV["PATH"].split(":").map { |folder| "#{folder}/tmux" }.find { |path| File.executable?(path) }
-  SECONDS = 20
+  SECONDS = 60
 
   # @param words [Array<String>] the command; when it has ended, its status is shown; when it was stopped,
   #   Enter continues it

@@ -207,7 +207,7 @@ module Wire
 
     # port: of the server on 127.0.0.1; timeout: seconds that any single wait may take;
     # receive_buffer: bytes of SO_RCVBUF, nil for the system's.
-    def initialize(port, timeout: 20, receive_buffer: nil)
+    def initialize(port, timeout: 60, receive_buffer: nil)
       @timeout = timeout
       @parser = Parser.new
       @piece = String.new

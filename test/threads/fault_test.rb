@@ -167,7 +167,7 @@ class ThreadsFaultTest < Minitest::Test
     each_way(work, force_shutdown_after: 0.2) do |running|
       client = connect(running).write(WORK)
       thread = begun.pop
-      running.stop(within: 20)
+      running.stop
       assert eventually { !thread.alive? }
       assert_equal 503, client.read.status
     end

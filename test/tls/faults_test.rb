@@ -69,7 +69,7 @@ class TLSFaultsTest < Minitest::Test
   def secure(command) = TLSClient.new(command.port, ca: @made.authority.cert).tap { |client| @clients << client }
 
   # Clients that have begun with a handshake.
-  def beginners(command, count) = Array.new(count) { connect(command.port, timeout: 10).write(HELLO) }
+  def beginners(command, count) = Array.new(count) { connect(command.port).write(HELLO) }
 
   def get(path) = "GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
@@ -130,7 +130,7 @@ class TLSFaultsTest < Minitest::Test
     assert_operator command.processor_time - before, :<, 0.4, "spins for want of descriptors"
     refute command.ended?, command.text
     crowd.each(&:close)
-    assert(eventually(within: 20) { fine?(command) })
+    assert(eventually { fine?(command) })
     assert_operator command.descriptors, :<, 64
   end
 
@@ -145,7 +145,7 @@ class TLSFaultsTest < Minitest::Test
       crowd = beginners(command, 20)
       assert fine?(command) # they have come, too
       command.signal(signal)
-      assert_equal 0, command.wait(within: 10).exitstatus, command.text
+      assert_equal 0, command.wait.exitstatus, command.text
       crowd.each { |client| assert_empty client.drain, signal }
       assert_predicate idle, :closed?
     end

@@ -45,7 +45,7 @@ class TLSProcessTest < Minitest::Test
 
   def answer(port, **options) = client(port, **options).then { |one| one.call(GET).body.tap { one.close } }
 
-  def renewed?(port, pair) = Waits.eventually(within: 20) { serial(port) == pair.cert.serial.to_i }
+  def renewed?(port, pair) = Waits.eventually { serial(port) == pair.cert.serial.to_i }
 
   ONE = "bind 'ssl://127.0.0.1:0?cert=a.pem&key=a.key'\n"
 
@@ -75,7 +75,7 @@ class TLSProcessTest < Minitest::Test
     renewed = @made.renew(@pair)
     assert_match(/sent success/, control("reload-certificates"))
     assert renewed?(port, renewed)
-    assert(Waits.eventually(within: 20) { 10.times.all? { serial(port) == renewed.cert.serial.to_i } })
+    assert(Waits.eventually { 10.times.all? { serial(port) == renewed.cert.serial.to_i } })
     session = nil
     one = client(port)
     pid = one.call(GET).body[/\d+\z/]
@@ -113,7 +113,7 @@ class TLSProcessTest < Minitest::Test
     command.wait_for(/Inherited ssl:.*Use Ctrl-C/m)
     assert renewed?(port, renewed)
     own = / #{command.pid}\z/
-    assert(Waits.eventually(within: 20) { answer(port).match?(own) }, "the stand-in ends")
+    assert(Waits.eventually { answer(port).match?(own) }, "the stand-in ends")
   end
 
   def test_faults_at_boot
