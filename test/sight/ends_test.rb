@@ -46,6 +46,9 @@ class EndsTest < Minitest::Test
 
     def late(_env) = Kernel.sleep(5)
 
+    # What has waited could go on, but for this.
+    def unlock(env) = (@lock << "x") && stall(env)
+
     # Two fibers of its own, one of which ends while the request goes on.
     def children(_env)
       Fiber.schedule { @lock.pop }
@@ -133,12 +136,12 @@ class EndsTest < Minitest::Test
   # What waits meanwhile is shown with the stall behind it.
   def test_a_stall_stands_behind_what_has_waited
     serve("fiber", stall_after: 20, stall_report: 100, spare_loops: 0, slow_after: 0.1) do |server|
-      waiting = Thread.new { server.ask("/sleep") }
-      assert server.row_in(:sleep, "/sleep")
-      server.ask("/stall")
-      waiting.join
+      server.begin("/lock")
+      assert server.row_in(:lock, "/lock")
+      server.ask("/unlock")
+      server.finish("/lock")
       kept = nil
-      Waits.eventually { kept = server.slot.kept.find { |one| one[:path] == "/sleep" } }
+      Waits.eventually { kept = server.slot.kept.find { |one| one[:path] == "/lock" } }
       stalls = Abaca::Sight.stalls(server.slot.events, kept, kept[:ended_at])
       assert_equal 1, stalls.size, server.slot.events
       assert_operator stalls[0][:time], :>, 0.3

@@ -41,12 +41,12 @@ class KilledTest < Minitest::Test
   # Connections stay open, so that a plain answer goes out at once.
   def check_kill(mode, **options)
     serve(mode, server_timing: false, **options) do |server|
-      clients = Array.new(CLIENTS) { |i| Thread.new { ask_on(server, PATHS.rotate(i)) } }
-      sleep 0.5
+      answers = Array.new(CLIENTS, 0)
+      clients = Array.new(CLIENTS) { |i| Thread.new { ask_on(server, PATHS.rotate(i)) { answers[i] += 1 } } }
+      assert eventually { answers.sum > 100 }, mode
       Process.kill(:KILL, server.pid)
-      answers = clients.sum(&:value)
-      assert_operator answers, :>, 100, mode
-      assert_counted server.slot, answers, mode
+      clients.each(&:join)
+      assert_counted server.slot, answers.sum, mode
     end
   end
 
@@ -68,10 +68,10 @@ class KilledTest < Minitest::Test
     assert_operator slot.clients.sum { |one| one[:requests] }, :>=, answers, mode
   end
 
-  # How many answers it has read to their ends.
+  # Yields whenever it has read an answer to its end.
   def ask_on(server, paths)
     socket = server.connect
-    paths.cycle.with_index { |path, i| return i unless answer(socket, path) }
+    paths.cycle { |path| answer(socket, path) ? yield : break }
   rescue SystemCallError
     flunk "no connection"
   end

@@ -210,7 +210,7 @@ module SightCase
     def unix(_env) = UNIXSocket.new(@parts[:unix].path).read
     def connect(_env) = TCPSocket.new("127.0.0.1", @parts[:full].addr[1]).read
     def compute(_env) = burn(0.1)
-    def hog(_env) = Thread.new { burn(0.6) }
+    def hog(_env) = Thread.new { burn(20) }
     def collect(_env) = 10.times { GC.start }
 
     # A response that a thread writes, when the body's `call` has long returned.
