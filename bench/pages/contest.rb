@@ -28,7 +28,7 @@ module Bench
         @rows = ROWS.values_at(*rows)
         @seconds, baseline, pinned, @against = options.values_at(:seconds, :baseline, :pinned, :against)
         @baseline = ROWS.fetch(baseline).last
-        @failures = {} # [label, cell] => reason
+        @failures = {} # [label, cell] => reason of the last one
         super(quick: false, **options.except(:seconds, :baseline), pinned: pinned && workers == 1)
       end
 
@@ -38,6 +38,10 @@ module Bench
       def run
         @app.prepare
         @rounds.times { |round| take_round(round) }
+        @failures.each do |(label, cell), reason|
+          figures = @field.turns.fetch(label, []).filter_map { |turn| turn[cell.name] }
+          Bench.account.absent(title_of(cell), label, reason) if figures.empty?
+        end
       end
 
       # @return [String] for each cell a table with medians, and one with the range of the rounds
@@ -47,7 +51,7 @@ module Bench
           title = title_of(cell)
           "#{title}\n\n#{tables.render(cell) { |label| Bench.account.mark(title, label) }}"
         end
-        reasons = [*@failures.map { |key, reason| "#{key.join(", ")}: #{reason}" },
+        reasons = [*failures.map { |place, reason| "#{place}: #{reason}" },
                    *@field.absent.map { |label, reason| "#{label}: #{reason}" }]
         [*shown, *reasons, tables.legend].join("\n")
       end
@@ -55,11 +59,13 @@ module Bench
       # @return [Hash] for the results file
       def to_h
         cells = @cells.to_h { |cell| [cell.name, { title: cell.title, work: @app.work(*cell.work) }] }
-        { **super, workers: @workers, seconds: @seconds, cells: cells,
-                   failures: @failures.transform_keys { |key| key.join(", ") } }
+        { **super, workers: @workers, seconds: @seconds, cells: cells, failures: failures }
       end
 
       private
+
+      # Of the last round that failed.
+      def failures = @failures.transform_keys { |label, cell| "#{label}, #{cell.title}" }
 
       def title_of(cell)
         "#{cell.title} (#{@app.title}, #{@workers} #{@workers == 1 ? "worker" : "workers"}, Ruby #{@ruby.version})"
@@ -96,19 +102,15 @@ module Bench
         (@cells.map { |cell| cell.work.first }.uniq - @app.calibrated).each { |kind| @app.calibrate(kind, entry) }
       end
 
-      # nil for a cell at which the server fails, now or before: the others count.
+      # nil for a cell at which the server fails: the other cells and rounds count.
       def try(entry, cell)
-        key = [entry.label, cell.title]
-        return if @failures.key?(key)
-
-        warm = @warm[entry] ? Load::AGAIN : Load::WARM
+        warm = @warm[entry.label] ? Load::AGAIN : Load::WARM
         cell.measure(entry, app: @app, seconds: @seconds, warm: warm, workers: @workers, prefix: prefix)
-            .tap { @warm[entry] = true }
+            .tap { @warm[entry.label] = true }
       rescue Failed => e
         raise Failed, "died: #{entry.child.last_words}" unless entry.child.running?
 
-        @failures[key] = e.message
-        Bench.account.absent(title_of(cell), entry.label, e.message)
+        @failures[[entry.label, cell]] = e.message
         nil
       end
 

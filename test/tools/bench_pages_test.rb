@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "minitest/mock"
 require "socket"
 require_relative "../../bench/support/bench"
 require_relative "../../bench/support/server_meter"
 require_relative "../../bench/servers/row"
 require_relative "../../bench/pages/load"
+require_relative "../../bench/pages/apps"
 require_relative "../../bench/pages/cells"
 require_relative "../../bench/pages/tables"
 
@@ -109,6 +111,18 @@ class BenchPagesTest < Minitest::Test
     assert_nil verdict([4, 4, 4], [2, 3, 4])
     assert_nil verdict([9, 9, 9], [2]), "one round has no range"
     assert_nil verdict([9, 9, 9], [2, 3, 4], more: nil), "neither is better"
+  end
+
+  # A request takes a millisecond, and 0.1 ms for each unit.
+  def test_the_work_of_a_page_is_fitted
+    app = Bench::Pages::Synthetic.new(ruby: Bench::Ruby.here)
+    app.stub(:microseconds, ->(path, _) { 1000.0 + (path[/\d+/].to_i * 100) }) { app.calibrate("page", nil) }
+    assert_equal "/page/190", app.path_of("page", 20)
+    error = assert_raises(Bench::Failed) { app.path_of("page", 1) }
+    assert_match(/the shortest page takes/, error.message)
+    app.stub(:microseconds, ->(*) { 1000.0 }) do
+      assert_raises(Bench::Failed) { app.calibrate("burn", nil) }
+    end
   end
 
   Other = Struct.new(:name) do
