@@ -24,7 +24,7 @@ class OverloadSlowClientsTest < Minitest::Test
 
   %w[/each /array /call].each do |path|
     define_method("test_who_does_not_read_#{path.delete('/')}_takes_no_place") do
-      running = serve(app, lint: path != "/call", **places(PLACES))
+      running = serve(app, lint: path != "/call", **places(PLACES), **SlowClients::PATIENCE)
       clients = Array.new(PLACES * 3) { reader(running, path) }
       assert eventually { slow(running) == clients.size }, running.server.stats.inspect
       3.times { assert_equal "quick", ask(running).body }

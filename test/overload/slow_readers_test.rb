@@ -13,7 +13,7 @@ class OverloadSlowReadersTest < Minitest::Test
 
   # The kernel would take 4 MB for each of them.
   def test_the_kernel_holds_little_for_them
-    running = serve(app)
+    running = serve(app, **SlowClients::PATIENCE)
     clients = Array.new(10) { reader(running, "/each") }
     assert eventually { in_phase(running, :drain) == clients.size }
     assert_equal "quick", ask(running).body

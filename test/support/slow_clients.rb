@@ -5,6 +5,8 @@ module SlowClients
   TYPE = { "content-type" => "text/plain" }.freeze
   PIECE = ("x" * 65_536).freeze
   PIECES = 160
+  # A slow machine reads from one client after the other.
+  PATIENCE = { write_timeout: 600 }.freeze
 
   def setup
     super

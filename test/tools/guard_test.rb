@@ -19,11 +19,14 @@ class GuardTest < Minitest::Test
     skip "valgrind is not installed"
   end
 
+  # Valgrind is slow.
+  def deadline_seconds = 4 * super
+
   # What the guard says, and whether it is content.
   def guard(*arguments)
     Open3.popen2e(Bundle::OUTER, RbConfig.ruby, GUARD, *arguments) do |input, output, thread|
       input.close
-      said = Timeout.timeout(Deadline::SECONDS) { output.read }
+      said = Timeout.timeout(deadline_seconds) { output.read }
       [said, thread.value]
     rescue Timeout::Error
       Process.kill(:TERM, thread.pid) # it ends what it has started
