@@ -172,7 +172,7 @@ class CTests
       pid = spawn({ "ASAN_OPTIONS" => "detect_leaks=1" }, "bash", "-c", '"$@"; status=$?; times; exit $status', "bash",
                   *@build.runner, program, in: File::NULL, %i[out err] => file.path, pgroup: true)
       status = wait(pid, file)
-      output = file.read
+      output = Stacks.text(file.path)
       charge(program, output.slice!(TIMES))
       [output, status.success? && output.match?(COUNTS)]
     end

@@ -96,7 +96,7 @@ class Folders
                   *files, *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
       status = group.wait(@deadline, @grace)
-      [file.read, status, group, now - start]
+      [Stacks.text(file.path), status, group, now - start]
     end
   end
 
@@ -168,7 +168,7 @@ class Folders
     # Numbers and names of those that run: a zombie has ended.
     def members
       Dir["/proc/[0-9]*/stat"].filter_map do |path|
-        pid, name, state, group = File.read(path).match(/\A(\d+) \((.*)\) (\S) \d+ (\d+)/m)&.captures
+        pid, name, state, group = File.binread(path).match(/\A(\d+) \((.*)\) (\S) \d+ (\d+)/m)&.captures
         [pid.to_i, name] if group.to_i == @pid && state != "Z"
       rescue SystemCallError
         nil # it has ended meanwhile
@@ -184,7 +184,7 @@ class Folders
     BACKTRACE = /in [`'](?:\w+#)?(test_\w+)'/
 
     def initialize(output, status, killed)
-      @output = output.scrub
+      @output = output
       @status = status
       @killed = killed
       @tests = @output.scan(TEST).flatten

@@ -66,7 +66,7 @@ class Plan
   # @param files [Array<String>] paths of tests
   # @param tags [Array<String>, nil] of all files; nil: those in their heads
   def initialize(files, tags: nil)
-    @tags = files.to_h { |file| [file, tags || File.read(file, HEAD).to_s[TAGS, 1].to_s.split] }
+    @tags = files.to_h { |file| [file, tags || File.binread(file, HEAD).to_s[TAGS, 1].to_s.split] }
     @begun = Set.new
   end
 

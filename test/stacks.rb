@@ -24,7 +24,7 @@ module Stacks
   # @return [Array<Integer>] this process and all its descendants
   def family(of = Process.pid)
     parents = Dir["/proc/[0-9]*/stat"].filter_map do |path|
-      File.read(path).match(/\A(\d+) \(.*\) [^Z] (\d+)/m)&.captures&.map(&:to_i)
+      File.binread(path).match(/\A(\d+) \(.*\) [^Z] (\d+)/m)&.captures&.map(&:to_i)
     rescue SystemCallError
       nil # it has ended meanwhile
     end
@@ -32,12 +32,15 @@ module Stacks
     found.each { |pid| parents.each { |child, parent| found << child if parent == pid } }
   end
 
+  # @return [String] a file as UTF-8, whatever the locale is and whatever is in there
+  def text(path) = File.read(path, encoding: Encoding::UTF_8).scrub
+
   # The debugger's output, or nil. It goes into a file: a pipe would fill up while the debugger has its reader stopped.
   def native(pid)
     Tempfile.create("stacks") do |file|
       system("timeout", "-k", "5", LIMIT.to_s, "gdb", "-p", pid.to_s, "-batch", "-nx", "-ex", "thread apply all bt 40",
              in: File::NULL, out: file, err: File::NULL)
-      File.read(file.path)[/^Thread .*/m]
+      text(file.path)[/^Thread .*/m]
     end
   end
 
@@ -50,7 +53,7 @@ module Stacks
   def command(pid) = read("/proc/#{pid}/cmdline").tr("\0", " ").strip[0, 200]
 
   def read(path)
-    File.read(path).strip
+    text(path).strip
   rescue SystemCallError
     "?"
   end

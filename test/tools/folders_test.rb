@@ -49,6 +49,33 @@ class TestFoldersTest < Minitest::Test
     refute_match(%r{test_right|test/b:}, said)
   end
 
+  # Neither what tests print, nor the locale of who runs them, need be UTF-8.
+  def test_bytes_of_any_kind
+    files = { "a/bad_test.rb" => source("Bad", 'def test_bytes = flunk("\xff\u00b5")'),
+              "b/good_test.rb" => source("Good", "def test_good = assert(true)") }
+    passed, lines = with_external(Encoding::US_ASCII) { conclude(files) }
+    refute passed
+    assert_match(/^2 runs, 2 assertions, 1 failures/, lines.join("\n"))
+    assert_match(/^  Bad#test_bytes /, last_words(lines))
+  end
+
+  def with_external(encoding)
+    before = Encoding.default_external
+    ignore { Encoding.default_external = encoding }
+    yield
+  ensure
+    ignore { Encoding.default_external = before }
+  end
+
+  # Ruby warns of a changed encoding.
+  def ignore
+    verbose = $VERBOSE
+    $VERBOSE = nil
+    yield
+  ensure
+    $VERBOSE = verbose
+  end
+
   def test_many_failures_leave_room_for_each_other
     many = source("Many", <<~'RUBY')
       40.times { |i| define_method("test_#{i}") { flunk "much\n" * 30 } }
