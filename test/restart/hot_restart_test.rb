@@ -243,7 +243,11 @@ class HotRestartTest < Minitest::Test
     assert_equal 0, server.wait.exitstatus, server.text
   end
 
-  def stand_in(server) = Integer(server.text.scan(/stand-in serves during the restart, PID: (\d+)/).last.first)
+  # It may say so later than the new program that it has booted.
+  def stand_in(server)
+    found = eventually { server.text.scan(/stand-in serves during the restart, PID: (\d+)/).last } or flunk server.text
+    Integer(found.first)
+  end
 
   def children(server)
     Dir["/proc/#{server.pid}/task/*/children"].flat_map { |path| File.read(path).split }.map { |pid| Integer(pid) }
