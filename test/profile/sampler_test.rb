@@ -145,6 +145,9 @@ class ProfileSamplerTest < Minitest::Test
   def test_a_sample_of_a_known_stack_makes_no_object
     each_mode do |mode|
       running = serving(mode)
+      assert_equal 200, ask(running).status # it runs
+      # A heartbeat makes some, and one comes in each burn where the machine is slow.
+      Thread.list.select { |thread| thread.name == "abaca heart" }.each { |thread| thread.kill.join }
       # Other threads make some now and then.
       made = Array.new(5) { Integer(ask(running, request("GET", "/steady")).body) }
       assert_operator made.min, :<, 3, mode

@@ -10,6 +10,9 @@ require_relative "storms/clients"
 class StormsTest < Minitest::Test
   OK = "HTTP/1.1 200 OK\r\nDate: Tue, 24 Nov 2026 00:00:00 GMT\r\nContent-Length: 1\r\n\r\n7"
 
+  # One server boots after the other.
+  def deadline_seconds = 4 * super
+
   # What came of a storm: its figures, by name.
   def storm(word, rounds)
     paths = $LOAD_PATH.grep_v(%r{/test\z}).map { |path| "-I#{path}" }
