@@ -16,8 +16,8 @@ module Bench
       SEGMENTS = 3
       MARKS = 9 # times that two marks without a request are counted
       WARM_UP = 100
-      BOOT = 120 # seconds; valgrind is slow
-      STILL = 30 # seconds until all threads sleep
+      BOOT = 300 # seconds; valgrind is slow
+      STILL = 300 # seconds until all threads sleep
       LOOKS = 2 # at threads that all sleep
       # No brk while it counts.
       ENVIRONMENT = { "MALLOC_TOP_PAD_" => "67108864" }.freeze

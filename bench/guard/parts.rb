@@ -9,7 +9,7 @@ module Bench
       NAMES = %w[parser outbox].freeze # in the order of parts.c
       ROUNDS = 1000 # as there
       ROOMS = "{base,http,http1,outbox}"
-      DEADLINE = 120
+      DEADLINE = 300
 
       # @param folder [String] for callgrind's files
       # @param root [String] the checkout whose sources are compiled
