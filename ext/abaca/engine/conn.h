@@ -143,18 +143,19 @@ struct ab_engine {
   ab_service *services;
   ab_arena arena;
   ab_wheel wheel;
-  ab_nsec now;        /* of the turn, which may take long */
-  ab_nsec turned_at;  /* when the turn began */
-  ab_nsec latest;     /* the time that was last told, in the turn or in its requests */
-  ab_list ready;      /* connections to be served in the next turn */
-  ab_list later;      /* heavy connections, which are served behind those in `ready`; ... */
-  ab_list app_later;  /* ... those that the application waits to read from or to write to */
-  ab_list batch;      /* connections to be served in this turn */
-  ab_list requests;   /* exchanges in state QUEUED, oldest first */
-  ab_list events;     /* exchanges with something else to tell */
-  ab_list dead;       /* connections to be freed when the step ends */
-  ab_list taken_over; /* sockets that the application owns, looked at longest ago first */
-  ab_conn **touched;  /* connections to look at when the step ends */
+  ab_nsec now;            /* of the turn, which may take long */
+  ab_nsec turned_at;      /* when the turn began */
+  ab_nsec latest;         /* the time that was last told, in the turn or in its requests */
+  ab_list ready;          /* connections to be served in the next turn */
+  ab_list later;          /* heavy connections, which are served behind those in `ready`; ... */
+  ab_list app_later;      /* ... those that the application waits to read from or to write to */
+  ab_list batch;          /* connections to be served in this turn */
+  ab_list requests;       /* exchanges in state QUEUED, by their rank */
+  ab_route_stats *routes; /* what requests compute; NULL: all are equal */
+  ab_list events;         /* exchanges with something else to tell */
+  ab_list dead;           /* connections to be freed when the step ends */
+  ab_list taken_over;     /* sockets that the application owns, looked at longest ago first */
+  ab_conn **touched;      /* connections to look at when the step ends */
   uint32_t touched_count;
   ab_list sessions;        /* HTTP/2: what may have frames to send when the step ends */
   ab_list handshakes;      /* ab_handshake: TLS, accepted longest ago first */

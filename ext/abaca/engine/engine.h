@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "engine/body.h"
+#include "engine/route_stats.h"
 #include "http/date.h"
 #include "http1/head.h"
 #include "http/pattern.h"
@@ -158,9 +159,9 @@ bool ab_engine_end_step(ab_engine *engine);
 ab_nsec ab_engine_deadline(ab_engine *engine);
 /* [locked] True if the leading thread has to know what another thread did: there is something to do
  * now, or earlier than ab_engine_deadline last said. */
-bool ab_engine_needs_turn(const ab_engine *engine);
-/* True if ab_engine_next, with the same take_requests, or ab_engine_next_notice has something. */
-bool ab_engine_tells(ab_engine *engine, bool take_requests);
+bool ab_engine_needs_turn(ab_engine *engine);
+/* True if ab_engine_next, with the same `below`, or ab_engine_next_notice has something. */
+bool ab_engine_tells(ab_engine *engine, uint8_t below);
 /* [locked] Sets the engine's clock and date, for an answer outside its turns. */
 void ab_engine_pass_time(ab_engine *engine, ab_nsec now);
 
@@ -177,12 +178,18 @@ static inline ab_head_loan ab_head_pass_on(ab_head_loan *from) {
   return loan;
 }
 
-/* Takes the next exchange with events, a set of enum ab_event; NULL when there is none. Without
- * take_requests, requests are left where they are. With AB_EVENT_REQUEST the exchange is the
- * application's until ab_exchange_finish, and *head lends its head, to be given back before that.
- * `now` is the time, or 0 if the caller would have to ask for it. */
-ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, unsigned *events,
+/* Takes the next exchange with events, a set of enum ab_event; NULL when there is none. Requests of
+ * the level `below` and above (lead/level.h) are left where they are: 0: all, AB_LEVELS: none. With
+ * AB_EVENT_REQUEST the exchange is the application's until ab_exchange_finish, and *head lends its
+ * head, to be given back before that. `now` is the time, or 0 if the caller would have to ask. */
+ab_exchange *ab_engine_next(ab_engine *engine, uint8_t below, ab_nsec now, unsigned *events,
                             ab_head_loan *head);
+/* The level and the route of a request that was taken. */
+uint8_t ab_exchange_level(const ab_exchange *exchange);
+ab_route ab_exchange_route(const ab_exchange *exchange);
+/* From now on requests have their turn by what those of their routes usually compute. Borrows
+ * `routes`; NULL: no longer. Before attach. */
+void ab_engine_weigh(ab_engine *engine, ab_route_stats *routes);
 /* The head of the exchange's request has been read. Nothing happens if the loan is empty. */
 void ab_exchange_give_back(ab_exchange *exchange, ab_head_loan *head);
 

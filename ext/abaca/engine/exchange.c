@@ -66,6 +66,14 @@ void ab_exchange_give_back(ab_exchange *exchange, ab_head_loan *head) {
   ab_engine_unlock(engine);
 }
 
+uint8_t ab_exchange_level(const ab_exchange *exchange) {
+  return exchange->level;
+}
+
+ab_route ab_exchange_route(const ab_exchange *exchange) {
+  return exchange->route;
+}
+
 /* --- life --- */
 
 ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,

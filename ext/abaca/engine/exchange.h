@@ -39,10 +39,14 @@ struct ab_exchange {
   ab_row *row;               /* while it waits; NULL: it has none */
   ab_nsec head_for;          /* how long its head came, if it came in pieces */
   ab_nsec arrived;           /* when the request was complete, so that it could be taken */
+  ab_nsec rank;              /* its place in engine->requests */
+  ab_route route;            /* while it waits, if that matters; or none */
+  uint32_t weighed;          /* how often routes had changed when its level was looked up */
   uint32_t consume;          /* bytes of the connection's input that go when it is taken */
   int32_t body_error;
   uint8_t state;         /* enum ab_exchange_state */
   uint8_t events;        /* set of enum ab_event: what is to be told */
+  uint8_t level;         /* of the request that waits: lead/level.h */
   uint8_t held;          /* back, for the pool that has this place, counted from 1; 0: it is not */
   bool answers_head;     /* the request is a HEAD; this and the next are read without the lock */
   bool http_1_0;         /* the peer knows no interim responses, and no chunks */

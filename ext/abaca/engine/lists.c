@@ -2,6 +2,7 @@
  * lock held unless engine.h says otherwise. */
 #include "engine/conn.h"
 #include "engine/hold.h"
+#include "engine/queue.h"
 
 void ab_engine_lock(ab_engine *engine) {
   if (engine->poller) ab_poller_lock(engine->poller);
@@ -43,7 +44,11 @@ void ab__engine_event(ab_exchange *exchange, unsigned events) {
   }
   if (exchange->events == 0) {
     bool request = events & AB_EVENT_REQUEST;
-    ab_list_append(request ? &engine->requests : &engine->events, &exchange->event_link);
+    if (request) {
+      ab__queue_add(exchange);
+    } else {
+      ab_list_append(&engine->events, &exchange->event_link);
+    }
     AB_NOW(engine, waiting, request);
   }
   exchange->events |= (uint8_t)events;

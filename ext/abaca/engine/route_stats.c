@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "lead/level.h"
 
 #define SEGMENTS    4
 #define SEGMENT_MAX 24
@@ -24,6 +25,13 @@
 #define CLAIM_PER_REQUEST 1
 #define CLAIM_PROMOTED    16
 
+/* What a route costs rises slowly, since one request may have to load code, and falls fast. */
+#define RISE 8
+#define FALL 2
+/* The median request costs more or less by this share of it, after each request. */
+#define MEDIAN_STEP 16
+#define MEDIAN_MIN  (AB_NSEC_PER_MS / 10)
+
 /* A route on fibers for this many times as long as it had to behave has a clean record. */
 #define FORGIVEN 10
 
@@ -36,6 +44,8 @@ typedef struct entry {
   uint32_t claim;    /* what the route has of it */
   uint32_t good;     /* requests in a row after which the p95 was low enough to go back */
   uint32_t patience; /* how many it takes */
+  ab_nsec cost;      /* what a request computes; 0: none has ended */
+  uint8_t level;     /* of that */
   bool on_threads, was_away;
   uint8_t key_len;
   char key[AB_ROUTE_STATS_KEY_MAX];
@@ -52,14 +62,44 @@ struct ab_route_stats {
   ab_route_totals stats;
   ab_route_info moves[ROUTE_STATS_MOVES];
   unsigned first_move, move_count;
-  pthread_mutex_t lock; /* of what peeking threads read: keys, serials, on_threads */
+  ab_nsec median;  /* what the median request computes */
+  unsigned weighs; /* routes above the lowest level */
+  uint32_t changes;
+  pthread_mutex_t lock;
   entry entries[];
 };
+
+/* --- levels --- */
+
+/* Requests of one route differ: by this margin they stay in one level, and none stands back behind
+ * another that has merely taken a little less. */
+static uint8_t level_of(ab_nsec cost) {
+  return ab_level_of(cost + cost / 2);
+}
+
+/* Relaxed: both are read without the lock, where one that is out of date does no harm. */
+static void set_level(ab_route_stats *route_stats, entry *e, uint8_t level) {
+  if (AB_LIKELY(e->level == level)) return;
+  unsigned weighs = route_stats->weighs + (level > 0) - (e->level > 0);
+  __atomic_store_n(&route_stats->weighs, weighs, __ATOMIC_RELAXED);
+  __atomic_store_n(&route_stats->changes, route_stats->changes + 1, __ATOMIC_RELAXED);
+  e->level = level;
+}
+
+bool ab_route_stats_weighs(const ab_route_stats *route_stats) {
+  return __atomic_load_n(&route_stats->weighs, __ATOMIC_RELAXED) > 0;
+}
+
+uint32_t ab_route_stats_changes(const ab_route_stats *route_stats) {
+  return __atomic_load_n(&route_stats->changes, __ATOMIC_RELAXED);
+}
 
 /* --- life --- */
 
 /* A route begins, on fibers. */
 static void route_stats_begin(ab_route_stats *route_stats, entry *e) {
+  set_level(route_stats, e, 0);
+  e->cost = 0;
   e->serial = ++route_stats->serial;
   if (e->serial == 0) e->serial = route_stats->serial = 1;
   e->on_threads = e->was_away = false;
@@ -199,43 +239,50 @@ static entry *look_up(ab_route_stats *route_stats, const sought *s) {
   return NULL;
 }
 
-/* NULL if there is no place. Peeking threads must not see half of it. */
 static entry *route_stats_add(ab_route_stats *route_stats, const sought *s) {
-  pthread_mutex_lock(&route_stats->lock);
   entry *e = route_stats_place(route_stats, s->set);
-  if (e) {
-    route_stats_begin(route_stats, e);
-    e->hash = s->hash;
-    e->key_len = (uint8_t)s->len;
-    e->claim = 0;
-    memcpy(e->key, s->key, s->len);
-  }
-  pthread_mutex_unlock(&route_stats->lock);
+  if (!e) return NULL;
+  route_stats_begin(route_stats, e);
+  e->hash = s->hash;
+  e->key_len = (uint8_t)s->len;
+  e->claim = 0;
+  memcpy(e->key, s->key, s->len);
   return e;
 }
 
+/* That of the first rule which the path matches; NULL: none does. */
+static entry *rule_of(ab_route_stats *route_stats, ab_view path) {
+  const ab_path_rule *rules = route_stats->rules;
+  const ab_path_rule *rule = ab_path_rule_find(rules, route_stats->count - FIRST_RULE, path);
+  return rule ? &route_stats->entries[FIRST_RULE + (size_t)(rule - rules)] : NULL;
+}
+
 ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path) {
-  sought s = seek(route_stats, path);
-  entry *e = look_up(route_stats, &s);
-  if (AB_UNLIKELY(!e)) e = route_stats_add(route_stats, &s);
-  if (!e) return route_of(route_stats, OTHERS);
-  use(e);
-  return route_of(route_stats, (size_t)(e - route_stats->entries));
+  pthread_mutex_lock(&route_stats->lock);
+  entry *e = rule_of(route_stats, path);
+  if (AB_LIKELY(!e)) {
+    sought s = seek(route_stats, path);
+    e = look_up(route_stats, &s);
+    if (AB_UNLIKELY(!e)) e = route_stats_add(route_stats, &s);
+  }
+  if (AB_LIKELY(e != NULL)) use(e);
+  ab_route route = route_of(route_stats, e ? (size_t)(e - route_stats->entries) : OTHERS);
+  pthread_mutex_unlock(&route_stats->lock);
+  return route;
 }
 
-ab_route ab_route_stats_rule(const ab_route_stats *route_stats, size_t nth) {
-  return route_of(route_stats, FIRST_RULE + nth);
-}
-
-/* NULL if the route has lost its place. */
+/* NULL if the route has lost its place. Locked. */
 static entry *route_stats_find(ab_route_stats *route_stats, ab_route route) {
   entry *e = &route_stats->entries[route.nth];
   return route.serial != 0 && e->serial == route.serial ? e : NULL;
 }
 
 bool ab_route_stats_on_threads(ab_route_stats *route_stats, ab_route route) {
+  pthread_mutex_lock(&route_stats->lock);
   const entry *e = route_stats_find(route_stats, route);
-  return e && e->on_threads;
+  bool on_threads = e && e->on_threads;
+  pthread_mutex_unlock(&route_stats->lock);
+  return on_threads;
 }
 
 static bool route_stats_is_full(const ab_route_stats *route_stats, size_t set) {
@@ -247,20 +294,54 @@ static bool route_stats_is_full(const ab_route_stats *route_stats, size_t set) {
 }
 
 bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path) {
-  sought s = seek(route_stats, path);
   pthread_mutex_lock(&route_stats->lock);
-  const entry *e = look_up(route_stats, &s);
-  if (!e && route_stats_is_full(route_stats, s.set)) e = &route_stats->entries[OTHERS];
+  const entry *e = rule_of(route_stats, path);
+  if (!e) {
+    sought s = seek(route_stats, path);
+    e = look_up(route_stats, &s);
+    if (!e && route_stats_is_full(route_stats, s.set)) e = &route_stats->entries[OTHERS];
+  }
   bool on_threads = e && e->on_threads;
   pthread_mutex_unlock(&route_stats->lock);
   return on_threads;
 }
 
-bool ab_route_stats_peek_rule(ab_route_stats *route_stats, size_t nth) {
+/* --- costs --- */
+
+uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route) {
   pthread_mutex_lock(&route_stats->lock);
-  bool on_threads = route_stats->entries[FIRST_RULE + nth].on_threads;
+  const entry *e = route_stats_find(route_stats, route);
+  bool known = e && e->cost > 0 && route.nth != OTHERS;
+  uint8_t level = known ? e->level : level_of(route_stats->median);
   pthread_mutex_unlock(&route_stats->lock);
-  return on_threads;
+  return level;
+}
+
+static void move_median(ab_route_stats *route_stats, ab_nsec cost) {
+  ab_nsec median = route_stats->median, step = median / MEDIAN_STEP + MEDIAN_MIN;
+  if (median == 0) {
+    route_stats->median = cost;
+  } else if (cost > median) {
+    route_stats->median = cost - median < step ? cost : median + step;
+  } else {
+    route_stats->median = median - cost < step ? cost : median - step;
+  }
+}
+
+void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed) {
+  pthread_mutex_lock(&route_stats->lock);
+  move_median(route_stats, computed);
+  entry *e = route_stats_find(route_stats, route);
+  if (e && e->cost == 0) {
+    e->cost = computed;
+  } else if (e && computed > e->cost) {
+    e->cost += (computed - e->cost) / RISE;
+  } else if (e) {
+    e->cost -= (e->cost - computed) / FALL;
+  }
+  if (e && e->cost == 0) e->cost = 1; /* it is known */
+  if (e) set_level(route_stats, e, level_of(e->cost));
+  pthread_mutex_unlock(&route_stats->lock);
 }
 
 /* --- moving --- */
@@ -293,10 +374,8 @@ static void note_move(ab_route_stats *route_stats, size_t nth, enum ab_route_mov
   *(move == AB_ROUTE_TO_THREADS ? &route_stats->stats.promoted : &route_stats->stats.demoted) += 1;
 }
 
-static void move(ab_route_stats *route_stats, entry *e, bool on_threads, ab_nsec limit) {
-  pthread_mutex_lock(&route_stats->lock);
+static void move(entry *e, bool on_threads, ab_nsec limit) {
   e->on_threads = on_threads;
-  pthread_mutex_unlock(&route_stats->lock);
   e->noted = e->good = 0;
   ab_sliding_p95_begin(&e->window, limit);
 }
@@ -311,19 +390,19 @@ static enum ab_route_move to_threads(ab_route_stats *route_stats, entry *e) {
   e->patience = next_patience(e);
   note_move(route_stats, (size_t)(e - route_stats->entries), AB_ROUTE_TO_THREADS);
   /* Half of it is the way back: between the two the route does not move. */
-  move(route_stats, e, true, route_stats->options.threshold / 2);
+  move(e, true, route_stats->options.threshold / 2);
   return AB_ROUTE_TO_THREADS;
 }
 
 static enum ab_route_move to_fibers(ab_route_stats *route_stats, entry *e) {
   note_move(route_stats, (size_t)(e - route_stats->entries), AB_ROUTE_TO_FIBERS);
   e->was_away = true;
-  move(route_stats, e, false, route_stats->options.threshold);
+  move(e, false, route_stats->options.threshold);
   return AB_ROUTE_TO_FIBERS;
 }
 
-enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route route, bool on_thread,
-                                       ab_nsec time) {
+static enum ab_route_move note(ab_route_stats *route_stats, ab_route route, bool on_thread,
+                               ab_nsec time) {
   entry *e = route_stats_find(route_stats, route);
   /* A request that began before the route was moved says nothing about the present. */
   if (!e || e->on_threads != on_thread) return AB_ROUTE_STAYS;
@@ -331,17 +410,27 @@ enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route rou
   ab_sliding_p95_add(&e->window, time);
   bool exceeds = ab_sliding_p95_exceeds(&e->window);
   if (!on_thread) {
-    bool moves = AB_UNLIKELY(exceeds) && e->window.count >= route_stats->options.least;
+    bool moves = AB_UNLIKELY(exceeds) && route_stats->options.threshold > 0 &&
+                 e->window.count >= route_stats->options.least;
     return moves ? to_threads(route_stats, e) : AB_ROUTE_STAYS;
   }
   e->good = exceeds ? 0 : e->good + 1;
   return e->good >= e->patience ? to_fibers(route_stats, e) : AB_ROUTE_STAYS;
 }
 
+enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route route, bool on_thread,
+                                       ab_nsec time) {
+  pthread_mutex_lock(&route_stats->lock);
+  enum ab_route_move move = note(route_stats, route, on_thread, time);
+  pthread_mutex_unlock(&route_stats->lock);
+  return move;
+}
+
 /* --- for the log and the figures --- */
 
+/* Relaxed: a move that was missed is told the next time. */
 bool ab_route_stats_has_moves(const ab_route_stats *route_stats) {
-  return route_stats->move_count > 0;
+  return __atomic_load_n(&route_stats->move_count, __ATOMIC_RELAXED) > 0;
 }
 
 static void copy_info(ab_route_info *to, const ab_route_info *from) {
@@ -350,24 +439,32 @@ static void copy_info(ab_route_info *to, const ab_route_info *from) {
 }
 
 bool ab_route_stats_next_move(ab_route_stats *route_stats, ab_route_info *info) {
-  if (route_stats->move_count == 0) return false;
-  copy_info(info, &route_stats->moves[route_stats->first_move]);
-  route_stats->first_move = (route_stats->first_move + 1) % ROUTE_STATS_MOVES;
-  route_stats->move_count--;
-  return true;
-}
-
-bool ab_route_stats_next_promoted(const ab_route_stats *route_stats, size_t *nth,
-                                  ab_route_info *info) {
-  while (*nth < route_stats->count) {
-    size_t i = (*nth)++;
-    if (route_stats->entries[i].serial == 0 || !route_stats->entries[i].on_threads) continue;
-    route_stats_describe(route_stats, i, info);
-    return true;
+  pthread_mutex_lock(&route_stats->lock);
+  bool found = route_stats->move_count > 0;
+  if (found) {
+    copy_info(info, &route_stats->moves[route_stats->first_move]);
+    route_stats->first_move = (route_stats->first_move + 1) % ROUTE_STATS_MOVES;
+    route_stats->move_count--;
   }
-  return false;
+  pthread_mutex_unlock(&route_stats->lock);
+  return found;
 }
 
-ab_route_totals ab_route_stats_get_totals(const ab_route_stats *route_stats) {
-  return route_stats->stats;
+bool ab_route_stats_next_promoted(ab_route_stats *route_stats, size_t *nth, ab_route_info *info) {
+  bool found = false;
+  pthread_mutex_lock(&route_stats->lock);
+  while (!found && *nth < route_stats->count) {
+    size_t i = (*nth)++;
+    found = route_stats->entries[i].serial != 0 && route_stats->entries[i].on_threads;
+    if (found) route_stats_describe(route_stats, i, info);
+  }
+  pthread_mutex_unlock(&route_stats->lock);
+  return found;
+}
+
+ab_route_totals ab_route_stats_get_totals(ab_route_stats *route_stats) {
+  pthread_mutex_lock(&route_stats->lock);
+  ab_route_totals totals = route_stats->stats;
+  pthread_mutex_unlock(&route_stats->lock);
+  return totals;
 }

@@ -1,20 +1,26 @@
-/* Route statistics: how long requests of each route keep their loop, and so what the next ones run
- * on. A route begins on fibers. It goes to threads when the p95 of its last requests' longest
- * stretches is above the threshold; and back when they have behaved there for long enough, which
- * takes twice as long each time that it has to leave again soon.
+/* Route statistics: what requests of each route usually compute, and how long they keep their loop.
+ *
+ * The first says how soon a request that waits has its turn (lead/gate.h). It is CPU time: time in
+ * which others had the machine, or Ruby's lock, would make a route heavier the longer its requests
+ * have to wait.
+ *
+ * The second says, in mode :hybrid, what the next requests run on. A route begins on fibers. It
+ * goes to threads when the p95 of its last requests' longest stretches is above the threshold; and
+ * back when they have behaved there for long enough, which takes twice as long each time that it
+ * has to leave again soon.
  *
  * A route is a pattern of the configuration, or a path's first four segments, where those with a
  * digit or an escape and very long ones are all "*". Clients choose paths, so the number of such
  * routes is bounded: the least used gives way in time, and until then all newcomers are one route.
  *
- * It reads no clock. Its owner serializes; only the two functions that peek may be called by any
- * thread. */
+ * It reads no clock. Any thread may call any function. */
 #ifndef AB_ENGINE_ROUTE_STATS_H
 #define AB_ENGINE_ROUTE_STATS_H
 
 #include "base/mem.h"
 #include "base/sliding_p95.h"
 #include "http/pattern.h"
+#include "lead/level.h"
 
 /* Routes that are found in paths. */
 #define AB_ROUTE_STATS_ROUTES 256
@@ -28,7 +34,7 @@
 typedef struct ab_route_stats ab_route_stats;
 
 typedef struct ab_route_stats_options {
-  ab_nsec threshold; /* above zero */
+  ab_nsec threshold; /* 0: no route ever goes to threads */
   unsigned least;    /* requests before a route may go to threads, 1 to AB_SLIDING_P95_SIZE */
   uint64_t seed;     /* secret */
 } ab_route_stats_options;
@@ -58,16 +64,25 @@ ab_route_stats *ab_route_stats_init(const ab_mem *mem, const ab_route_stats_opti
                                     const ab_path_rule *rules, size_t count);
 void ab_route_stats_fini(ab_route_stats *route_stats);
 
-/* The route of a path, as received and without its query. */
+/* The route of a path, as received and without its query: that of the first rule that it matches,
+ * else its own. */
 ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path);
-/* The route of the nth rule. */
-ab_route ab_route_stats_rule(const ab_route_stats *route_stats, size_t nth);
 /* True if requests of the route run on threads. */
 bool ab_route_stats_on_threads(ab_route_stats *route_stats, ab_route route);
 
-/* True if a request for the path, or of the rule, would run on threads now. From any thread. */
+/* True if a request for the path would run on threads now. It gives no route a place. */
 bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path);
-bool ab_route_stats_peek_rule(ab_route_stats *route_stats, size_t nth);
+
+/* True once some route is above the lowest level: till then no request needs a route for its turn.
+ */
+bool ab_route_stats_weighs(const ab_route_stats *route_stats);
+/* How often the level of any route has changed so far. */
+uint32_t ab_route_stats_changes(const ab_route_stats *route_stats);
+/* The level of the route's requests, before they have run. One that nothing is known of has that of
+ * the median request: clients choose paths, and must not jump the queue by it. */
+uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route);
+/* A request is over, which has computed for this time in all. */
+void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed);
 
 /* A request is over. `time`: how long it kept its loop at a stretch, at most; or, on a thread, how
  * long it computed. Returns whether that moved the route. */
@@ -78,9 +93,8 @@ enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route rou
 bool ab_route_stats_next_move(ab_route_stats *route_stats, ab_route_info *info);
 bool ab_route_stats_has_moves(const ab_route_stats *route_stats);
 /* The next route on threads from *nth on, which is advanced; false if there is none. */
-bool ab_route_stats_next_promoted(const ab_route_stats *route_stats, size_t *nth,
-                                  ab_route_info *info);
-ab_route_totals ab_route_stats_get_totals(const ab_route_stats *route_stats);
+bool ab_route_stats_next_promoted(ab_route_stats *route_stats, size_t *nth, ab_route_info *info);
+ab_route_totals ab_route_stats_get_totals(ab_route_stats *route_stats);
 
 /* Writes what a path looks like; returns the length. */
 size_t ab__route_stats_key(ab_view path, char key[AB_ROUTE_STATS_KEY_MAX]);

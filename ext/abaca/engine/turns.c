@@ -7,6 +7,7 @@
 #include "engine/balance.h"
 #include "engine/hold.h"
 #include "engine/http2.h"
+#include "engine/queue.h"
 
 static void refresh_date(ab_engine *engine) {
   int64_t second = ab_clock_unix();
@@ -212,10 +213,15 @@ static ab_nsec deadline(const ab_engine *engine) {
   return ab_earlier(due, engine->look_at);
 }
 
+/* The request that is next, one that was held back first. */
+static ab_exchange *first_request(ab_engine *engine, uint8_t below) {
+  ab_exchange *held = engine->hold ? ab__hold_next(engine) : NULL;
+  return held && held->level < below ? held : ab__queue_first(engine, below);
+}
+
 /* Is there a request to be taken, as far as can be told without looking at it? */
-static bool has_requests(const ab_engine *engine) {
-  if (AB_UNLIKELY(engine->withheld)) return false;
-  return !ab_list_empty(&engine->requests) || (engine->hold && ab__hold_next(engine));
+static bool has_requests(ab_engine *engine, uint8_t below) {
+  return AB_LIKELY(!engine->withheld) && first_request(engine, below);
 }
 
 ab_nsec ab_engine_deadline(ab_engine *engine) {
@@ -226,34 +232,27 @@ ab_nsec ab_engine_deadline(ab_engine *engine) {
   return due;
 }
 
-bool ab_engine_needs_turn(const ab_engine *engine) {
+bool ab_engine_needs_turn(ab_engine *engine) {
   if (engine->touched_count > 0 || has_ready(engine)) return true;
-  if (has_requests(engine) || !ab_list_empty(&engine->events)) return true;
+  if (has_requests(engine, AB_LEVELS) || !ab_list_empty(&engine->events)) return true;
   ab_nsec due = deadline(engine);
   return due && (engine->told_deadline == 0 || due < engine->told_deadline);
 }
 
-bool ab_engine_tells(ab_engine *engine, bool take_requests) {
+bool ab_engine_tells(ab_engine *engine, uint8_t below) {
   ab_engine_lock(engine);
   bool news = engine->notice_count > 0 || !ab_list_empty(&engine->events) ||
-              (take_requests && has_requests(engine));
+              (below > 0 && has_requests(engine, below));
   ab_engine_unlock(engine);
   return news;
 }
 
 /* --- requests and events --- */
 
-/* The request that is next, one that was held back first. */
-static ab_exchange *first_request(const ab_engine *engine) {
-  ab_exchange *held = engine->hold ? ab__hold_next(engine) : NULL;
-  if (held || ab_list_empty(&engine->requests)) return held;
-  return AB_CONTAINER_OF(engine->requests.next, ab_exchange, event_link);
-}
-
-/* ... and whose peer is there; NULL if there is none. */
-static ab_exchange *next_request(const ab_engine *engine) {
+/* The first one whose peer is there; NULL if there is none. */
+static ab_exchange *next_request(ab_engine *engine, uint8_t below) {
   ab_exchange *exchange;
-  do exchange = first_request(engine);
+  do exchange = first_request(engine, below);
   while (exchange && AB_UNLIKELY(ab__exchange_has_left(exchange)));
   return exchange;
 }
@@ -272,10 +271,10 @@ static bool turns_recall(ab_exchange *exchange) {
   return exchange->request != NULL;
 }
 
-static ab_exchange *take_request(ab_engine *engine, ab_head_loan *head) {
+static ab_exchange *take_request(ab_engine *engine, uint8_t below, ab_head_loan *head) {
   ab_exchange *exchange;
   do {
-    exchange = next_request(engine);
+    exchange = next_request(engine, below);
     if (!exchange) return NULL;
     if (!turns_recall(exchange)) {
       engine->starved = true; /* the arena is full: after the step there is room */
@@ -295,7 +294,7 @@ static bool is_quiet(const ab_engine *engine) {
          ab_list_seems_empty(&engine->events) && ab_list_seems_empty(&engine->requests);
 }
 
-ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, unsigned *events,
+ab_exchange *ab_engine_next(ab_engine *engine, uint8_t below, ab_nsec now, unsigned *events,
                             ab_head_loan *head) {
   if (is_quiet(engine)) return NULL;
   ab_engine_lock(engine);
@@ -306,8 +305,8 @@ ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, 
     exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
     *events = exchange->events;
     exchange->events = 0;
-  } else if (take_requests && AB_LIKELY(!engine->withheld)) {
-    exchange = take_request(engine, head);
+  } else if (below > 0 && AB_LIKELY(!engine->withheld)) {
+    exchange = take_request(engine, below, head);
     if (exchange) *events = AB_EVENT_REQUEST;
   }
   ab_engine_unlock(engine);
@@ -346,10 +345,10 @@ static ab_nsec lead_deadline(void *engine) {
   return ab_engine_deadline(engine);
 }
 
-static bool lead_has_news(void *ptr) {
+static bool lead_has_news(void *ptr, uint8_t below) {
   ab_engine *engine = ptr;
   ab_engine_lock(engine);
-  bool news = has_requests(engine) || !ab_list_empty(&engine->events);
+  bool news = (below > 0 && has_requests(engine, below)) || !ab_list_empty(&engine->events);
   ab_engine_unlock(engine);
   return news;
 }

@@ -7,10 +7,15 @@ int ab_lead_init(ab_lead *lead, const ab_lead_turns *turns, void *engine) {
   lead->engine = engine;
   ab_list_init(&lead->participants);
   ab_participant_init(&lead->passing);
-  return pthread_mutex_init(&lead->lock, NULL) == 0 ? AB_OK : AB_ENOMEM;
+  int err = ab_gate_init(&lead->gate);
+  if (err != AB_OK) return err;
+  if (pthread_mutex_init(&lead->lock, NULL) == 0) return AB_OK;
+  ab_gate_fini(&lead->gate);
+  return AB_ENOMEM;
 }
 
 void ab_lead_fini(ab_lead *lead) {
+  ab_gate_fini(&lead->gate);
   pthread_mutex_destroy(&lead->lock);
 }
 

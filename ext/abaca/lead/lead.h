@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "lead/gate.h"
 #include "lead/pulse.h"
 
 /* What is turned. The engine is passed to each of them. */
@@ -16,14 +17,16 @@ typedef struct ab_lead_turns {
   bool (*turn)(void *engine, ab_nsec now);
   /* When the next turn is due; 0: when something happens. */
   ab_nsec (*deadline)(void *engine);
-  /* True when there are requests or events that only the application's side can take. */
-  bool (*has_news)(void *engine);
+  /* True when there are requests below the level, or events, that only the application's side can
+   * take. */
+  bool (*has_news)(void *engine, uint8_t below);
   /* Sends what was put off, whichever thread leads. */
   void (*flush)(void *engine);
 } ab_lead_turns;
 
 typedef struct ab_participant {
   ab_pulse pulse; /* which reads while a request is in the memory of the engine's step */
+  ab_contender contender;
 
   /* The rest is guarded by the lead's lock; what the standby knows of the thread: */
   ab_list link;  /* in lead->participants */
@@ -41,6 +44,7 @@ typedef struct ab_lead {
   void *engine;
   pthread_mutex_t lock; /* held to take the lead, and by the standby while it turns */
   ab_list participants;
+  ab_gate gate;
   ab_participant passing; /* has it between ab_lead_suspend and ab_lead_pass */
 } ab_lead;
 

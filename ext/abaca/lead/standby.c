@@ -18,6 +18,9 @@
 /* A stall is noticed with this share of its length as the error. */
 #define LOOKS 4
 
+/* A loop has stalled after this time if it runs what is known to take longer. */
+#define HEAVY (5 * AB_NSEC_PER_MS)
+
 /* The time between samples of what keeps a thread away. */
 #define SAMPLE (10 * AB_NSEC_PER_MS)
 
@@ -59,6 +62,7 @@ typedef struct sight {
   bool nudge;             /* ... and has for long */
   bool sampled;           /* samples of a thread are taken */
   bool call;              /* the application's side is needed */
+  bool opened;            /* the leader has left a request to wait that may begin now */
   bool deaf;              /* the poller has events that cannot be delivered now */
   ab_participant *keeper; /* the thread that is away with a thread pool's lead, ... */
   bool again;             /* ... as at the last look */
@@ -123,14 +127,21 @@ static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec no
   sample(standby, participant, now, sight);
 }
 
-static ab_nsec stall_limit(const ab_standby *standby, const sight *sight) {
-  return sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
+static ab_nsec shorter(ab_nsec one, ab_nsec other) {
+  return one < other ? one : other;
+}
+
+/* One that runs what is known to be heavy gets no time to show that it is. */
+static ab_nsec stall_limit(const ab_standby *standby, const ab_participant *participant,
+                           const sight *sight) {
+  ab_nsec limit = sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
+  return ab_gate_level(&participant->contender) > 0 ? shorter(limit, HEAVY) : limit;
 }
 
 static void look_at_leader(ab_standby *standby, ab_nsec now, const sight *sight) {
   ab_participant *leader = atomic_load(&standby->lead->holder);
   if (!leader || !is_away(leader->beat)) return;
-  if (now - leader->since < stall_limit(standby, sight) / SHARE) return;
+  if (now - leader->since < stall_limit(standby, leader, sight) / SHARE) return;
   leader->deprived = ab__lead_seize(standby->lead, leader);
 }
 
@@ -151,15 +162,15 @@ static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
   ab_list_each (node, tmp, &standby->lead->participants) {
     ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
     if (!participant->deprived || participant->stalled) continue;
-    if (now - participant->since < stall_limit(standby, sight)) continue;
+    ab_nsec limit = stall_limit(standby, participant, sight);
+    if (now - participant->since < limit) continue;
+    /* What the kernel did not run has not kept others from running, and no thread would help. */
+    ab_gate *gate = &standby->lead->gate;
+    if (ab_gate_used(gate, &participant->contender, participant->beat) < limit) continue;
     participant->stalled = true;
     sight->stalled++;
     standby->stats.stalls++;
   }
-}
-
-static ab_nsec shorter(ab_nsec one, ab_nsec other) {
-  return one < other ? one : other;
 }
 
 static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
@@ -172,13 +183,24 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   bool busy = sight->away || leads || (sight->moved && !pass);
   standby->idle = busy ? 0 : standby->idle + 1;
   if (standby->idle >= (pass ? IDLE_LOOKS_POOL : IDLE_LOOKS)) return AB_POLL_FOREVER;
-  ab_nsec stall = stall_limit(standby, sight) / LOOKS;
+  const ab_participant *leader = atomic_load(&standby->lead->holder);
+  bool heavy = leader && is_away(leader->beat) && ab_gate_level(&leader->contender) > 0;
+  ab_nsec stall = heavy ? HEAVY / SHARE : standby->options.stall_after / LOOKS;
   time = shorter(time, stall > HASTE / 4 ? stall : HASTE / 4);
   return starve ? shorter(time, starve) : time;
 }
 
+/* What was in the way of requests may block, or take longer than was known. */
+static bool has_opened(const ab_standby *standby) {
+  ab_lead *lead = standby->lead;
+  if (AB_LIKELY(!atomic_load(&lead->gate.shut)) || !atomic_load(&lead->holder)) return false;
+  return lead->turns->has_news(lead->engine, ab_gate_below(&lead->gate, NULL));
+}
+
 static sight look(ab_standby *standby, ab_nsec now) {
   sight sight = {0};
+  ab_gate_look(&standby->lead->gate);
+  sight.opened = has_opened(standby);
   ab_list_each (node, tmp, &standby->lead->participants) {
     look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
   }
@@ -206,7 +228,7 @@ static ab_nsec turn(ab_standby *standby, ab_nsec now, sight *sight) {
   ab_poller_unlock(standby->poller);
   bool more = turns->turn(engine, now);
   ab_nsec deadline = turns->deadline(engine);
-  sight->call = turns->has_news(engine);
+  sight->call = turns->has_news(engine, ab_gate_below(&standby->lead->gate, NULL));
   if (standby->calls.wanted && standby->calls.wanted(standby->ctx)) sight->call = true;
   if (sight->deaf) return HASTE;
   if (more) return 0;
@@ -286,6 +308,7 @@ static void tell(ab_standby *standby, const sight *sight) {
   bool passed = sight->keeper && calls->pass(standby->ctx, sight->keeper, sight->again);
   standby->calm = passed ? 0 : standby->calm + (standby->calm < CALM_LOOKS);
   if (sight->starved && calls->nudge) calls->nudge(standby->ctx, sight->nudge);
+  if (sight->opened && calls->opened) calls->opened(standby->ctx);
   if (sight->call && calls->call) calls->call(standby->ctx, sight->stalled);
 }
 

@@ -24,6 +24,8 @@ typedef struct ab_standby_calls {
   /* The standby leads, and only the application's side can take what has come: another participant
    * has to claim the lead, if one stalls (`stalled` of them do). At each look until then. */
   void (*call)(void *ctx, unsigned stalled);
+  /* Requests may begin that the leader has left to wait. */
+  void (*opened)(void *ctx);
   /* With pass_after: the leader is away; `again`: as it was at the last look. Returns true if the
    * lead was passed on. */
   bool (*pass)(void *ctx, ab_participant *leader, bool again);

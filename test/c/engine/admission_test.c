@@ -139,7 +139,7 @@ CHECK_CASE(a_full_arena_is_no_full_queue) {
   fx.engine->arena.used = fx.engine->arena.size;
   unsigned events;
   ab_head_loan head = {NULL};
-  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &head));
+  CHECK(!ab_engine_next(fx.engine, AB_LEVELS, 0, &events, &head));
   CHECK(ab_engine_end_step(fx.engine));
   CHECK_INT(4, stats_of(&fx).waiting);
   fx.mute = false;
@@ -276,7 +276,7 @@ CHECK_CASE(a_flood_waits_behind_the_others) {
   for (int i = 0; i < 8; i++) {
     unsigned events;
     ab_head_loan head = {NULL};
-    ab_exchange *exchange = ab_engine_next(fx.engine, true, 0, &events, &head);
+    ab_exchange *exchange = ab_engine_next(fx.engine, AB_LEVELS, 0, &events, &head);
     CHECK(exchange != NULL);
     if (exchange) take_request(&fx, exchange, &head);
     answer_held(&fx, 0, "x");
@@ -413,9 +413,9 @@ CHECK_CASE(requests_that_are_withheld) {
   CHECK_INT(1, fx.taken);
   CHECK_INT(1, stats_of(&fx).waiting);
   CHECK_INT(1, stats_of(&fx).accepted);
-  CHECK(!ab_engine_tells(fx.engine, true));
+  CHECK(!ab_engine_tells(fx.engine, AB_LEVELS));
   ab_engine_withhold(fx.engine, false);
-  CHECK(ab_engine_tells(fx.engine, true));
+  CHECK(ab_engine_tells(fx.engine, AB_LEVELS));
   fixture_run(&fx);
   CHECK_INT(3, fx.taken);
   CHECK(strstr(client_read(kept, NULL), "200 OK"));
@@ -586,7 +586,7 @@ CHECK_CASE(who_has_just_left_is_not_taken) {
   close(client);
   unsigned events = 0;
   ab_head_loan head = {NULL};
-  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &head));
+  CHECK(!ab_engine_next(fx.engine, AB_LEVELS, 0, &events, &head));
   CHECK_INT(1, stats_of(&fx).left);
   CHECK_INT(0, stats_of(&fx).waiting);
   ab_engine_end_step(fx.engine);
@@ -629,7 +629,7 @@ CHECK_CASE(who_has_left_in_a_turn_that_takes_long) {
   close(client);
   unsigned events = 0;
   ab_head_loan head = {NULL};
-  CHECK(!ab_engine_next(fx.engine, true, fx.now + AB_LATE, &events, &head));
+  CHECK(!ab_engine_next(fx.engine, AB_LEVELS, fx.now + AB_LATE, &events, &head));
   CHECK_INT(1, stats_of(&fx).left);
   ab_engine_end_step(fx.engine);
   fixture_fini(&fx);

@@ -248,7 +248,8 @@ static AB_UNUSED void take_events(fixture *self) {
   for (unsigned i = 0; i < 100000; i++) {
     unsigned events = 0;
     ab_head_loan head = {NULL};
-    ab_exchange *exchange = ab_engine_next(self->engine, !self->mute, 0, &events, &head);
+    ab_exchange *exchange =
+        ab_engine_next(self->engine, self->mute ? 0 : AB_LEVELS, 0, &events, &head);
     if (!exchange) return;
     if (events & AB_EVENT_REQUEST) {
       CHECK_INT(AB_EVENT_REQUEST, events);
@@ -302,7 +303,7 @@ static AB_UNUSED void fixture_step(fixture *self) {
 /* The next request, with its head on loan. */
 static AB_UNUSED ab_exchange *fixture_take(fixture *self, ab_head_loan *head) {
   unsigned events = 0;
-  ab_exchange *exchange = ab_engine_next(self->engine, true, 0, &events, head);
+  ab_exchange *exchange = ab_engine_next(self->engine, AB_LEVELS, 0, &events, head);
   CHECK_INT(AB_EVENT_REQUEST, events);
   return exchange;
 }

@@ -39,7 +39,7 @@ static void begin(fixture *fx) {
 }
 
 static bool tells(fixture *fx) {
-  return ab_engine_tells(fx->engine, true);
+  return ab_engine_tells(fx->engine, AB_LEVELS);
 }
 
 static ab_nsec due(fixture *fx) {

@@ -162,7 +162,8 @@ CHECK_CASE(late_ones_do_not_count) {
 CHECK_CASE(patterns_are_routes) {
   const ab_path_rule rules[] = {{view("/x/*"), 0}, {view("/y/*"), 0}};
   ab_route_stats *route_stats = ab_route_stats_init(&ab_mem_libc, &options, rules, 2);
-  ab_route x = ab_route_stats_rule(route_stats, 0), y = ab_route_stats_rule(route_stats, 1);
+  ab_route x = path(route_stats, "/x/1"), y = path(route_stats, "/y/2/z");
+  CHECK(y.nth != x.nth && y.nth == path(route_stats, "/y/3").nth);
   for (unsigned i = 0; i < 20; i++) ab_route_stats_note(route_stats, y, false, 90 * MS);
   CHECK(!ab_route_stats_on_threads(route_stats, x));
   CHECK(ab_route_stats_on_threads(route_stats, y));
@@ -193,10 +194,9 @@ CHECK_CASE(who_peeks_changes_nothing) {
   ask(route_stats, "/a/1", 20, 90 * MS);
   CHECK(ab_route_stats_peek(route_stats, view("/a/2")));
   CHECK(!ab_route_stats_peek(route_stats, view("/b")));
-  ab_route y = ab_route_stats_rule(route_stats, 1);
-  for (unsigned i = 0; i < 20; i++) ab_route_stats_note(route_stats, y, false, 90 * MS);
-  CHECK(!ab_route_stats_peek_rule(route_stats, 0));
-  CHECK(ab_route_stats_peek_rule(route_stats, 1));
+  ask(route_stats, "/y/1", 20, 90 * MS);
+  CHECK(!ab_route_stats_peek(route_stats, view("/x/2")));
+  CHECK(ab_route_stats_peek(route_stats, view("/y/2")));
   /* Without places left a newcomer is one of all others. */
   for (unsigned i = 0; i < 100000; i++) ab_route_stats_peek(route_stats, view("/zzz"));
   flood(route_stats, 1, 10000, 90 * MS);
@@ -299,6 +299,91 @@ CHECK_CASE(who_finds_no_place_shares_one) {
   }
   CHECK(others);
   CHECK_INT(1, promoted); /* none of the others came twice */
+  ab_route_stats_fini(route_stats);
+}
+
+/* --- what they cost --- */
+
+static void charge(ab_route_stats *route_stats, const char *text, unsigned count, ab_nsec time) {
+  for (unsigned i = 0; i < count; i++)
+    ab_route_stats_charge(route_stats, path(route_stats, text), time);
+}
+
+static unsigned level(ab_route_stats *route_stats, const char *text) {
+  return ab_route_stats_level(route_stats, path(route_stats, text));
+}
+
+CHECK_CASE(the_first_request_says_what_a_route_costs) {
+  ab_route_stats *route_stats = make();
+  CHECK(!ab_route_stats_weighs(route_stats));
+  uint32_t before = ab_route_stats_changes(route_stats);
+  charge(route_stats, "/page", 1, 20 * MS);
+  CHECK(ab_route_stats_weighs(route_stats));
+  CHECK(ab_route_stats_changes(route_stats) != before);
+  CHECK_INT(1, level(route_stats, "/page"));
+  charge(route_stats, "/slow", 1, 100 * MS);
+  CHECK_INT(2, level(route_stats, "/slow"));
+  charge(route_stats, "/hog", 1, 2000 * MS);
+  CHECK_INT(3, level(route_stats, "/hog"));
+  charge(route_stats, "/light", 1, MS);
+  CHECK_INT(0, level(route_stats, "/light"));
+  ab_route_stats_fini(route_stats);
+}
+
+/* One that had to load code is soon what it is; one slow request does not make a route heavy. */
+CHECK_CASE(a_cost_rises_slowly_and_falls_fast) {
+  ab_route_stats *route_stats = make();
+  charge(route_stats, "/a", 1, 30 * MS);
+  charge(route_stats, "/a", 3, 0);
+  CHECK_INT(1, level(route_stats, "/a"));
+  charge(route_stats, "/a", 1, 0);
+  CHECK_INT(0, level(route_stats, "/a"));
+  CHECK(!ab_route_stats_weighs(route_stats));
+  charge(route_stats, "/a", 20, MS);
+  charge(route_stats, "/a", 1, 18 * MS);
+  CHECK_INT(0, level(route_stats, "/a"));
+  charge(route_stats, "/a", 1, 18 * MS);
+  CHECK_INT(1, level(route_stats, "/a"));
+  ab_route_stats_fini(route_stats);
+}
+
+/* The margin keeps requests of one route in one level: it is at two thirds of each limit. */
+CHECK_CASE(a_level_begins_below_its_limit) {
+  ab_route_stats *route_stats = make();
+  charge(route_stats, "/below", 1, 3333333);
+  CHECK_INT(0, level(route_stats, "/below"));
+  charge(route_stats, "/above", 1, 3333334);
+  CHECK_INT(1, level(route_stats, "/above"));
+  ab_route_stats_fini(route_stats);
+}
+
+CHECK_CASE(an_unknown_route_costs_what_the_median_does) {
+  ab_route_stats *route_stats = make();
+  CHECK_INT(0, level(route_stats, "/a"));
+  charge(route_stats, "/page", 1, 20 * MS);
+  CHECK_INT(1, level(route_stats, "/b"));
+  CHECK_INT(1, ab_route_stats_level(route_stats, (ab_route){0}));
+  for (unsigned i = 0; i < 200; i++) {
+    charge(route_stats, "/page", 1, 20 * MS);
+    charge(route_stats, "/light", 2, MS);
+  }
+  CHECK_INT(0, level(route_stats, "/c"));
+  CHECK_INT(1, level(route_stats, "/page"));
+  ab_route_stats_fini(route_stats);
+}
+
+CHECK_CASE(a_forgotten_route_weighs_nothing) {
+  ab_route_stats *route_stats = make();
+  charge(route_stats, "/page", 1, 20 * MS);
+  flood(route_stats, 1, 100000, MS);
+  CHECK(!ab_route_stats_weighs(route_stats));
+  ab_route_stats_fini(route_stats);
+}
+
+CHECK_CASE(without_a_threshold_no_route_moves) {
+  ab_route_stats_options bare = {.seed = 42};
+  ab_route_stats *route_stats = ab_route_stats_init(&ab_mem_libc, &bare, NULL, 0);
+  CHECK_INT(AB_ROUTE_STAYS, ask(route_stats, "/slow", 200, 900 * MS));
   ab_route_stats_fini(route_stats);
 }
 

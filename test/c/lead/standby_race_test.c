@@ -29,7 +29,7 @@ static ab_nsec deadline(void *engine AB_UNUSED) {
   return 0;
 }
 
-static bool has_news(void *engine AB_UNUSED) {
+static bool has_news(void *engine AB_UNUSED, uint8_t below AB_UNUSED) {
   return false;
 }
 

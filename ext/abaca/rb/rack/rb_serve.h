@@ -10,7 +10,8 @@ typedef struct ab_taken {
   ab_head_loan head;     /* until the env is built, while the step lasts */
   VALUE env;             /* Qnil until then */
   VALUE path;            /* then: PATH_INFO, if it is plain (rb_sight.h); else Qfalse */
-  ab_route route;
+  ab_route route;        /* if what it computes is to be measured */
+  uint8_t level;         /* lead/level.h: what requests of its route usually compute */
   bool head_request, http_1_0;
 } ab_taken;
 

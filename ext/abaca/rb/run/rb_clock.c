@@ -12,15 +12,19 @@ void ab_clock_begin(ab_call *call, ab_nsec now) {
 
 /* Without memory for its work nothing but its beginning and its end is known. */
 void ab_clock_end(ab_call *call, ab_nsec now) {
-  ab_nsec longest = 0;
+  ab_work_times times = {0, 0};
   bool measured = call->measure.route.serial != 0;
   if (AB_LIKELY(call->work != NULL)) {
-    longest = ab_loop_end_work(ab_driver_of(call->runner)->loop, call->work, now);
+    times = ab_loop_end_work(ab_driver_of(call->runner)->loop, call->work, now);
   } else if (call->row) {
     ab_sight_turn(call, AB_STATE_RUN, NULL, now);
     ab_line_shows(call->runner, AB_LOOP_STATE_IDLE, NULL, now);
   }
-  if (AB_UNLIKELY(measured)) ab_hybrid_end(call, longest);
+  if (AB_UNLIKELY(measured)) {
+    ab_hybrid_end(call, times);
+  } else if (call->row) {
+    ab_hybrid_learn(call, call->row->sums[AB_STATE_RUN]);
+  }
   call->work = NULL;
 }
 

@@ -7,25 +7,24 @@
 
 #include "rb/run/rb_run.h"
 
-/* Takes hybrid_threshold and hybrid_requests of the options; without them nothing is measured. The
- * routes are set already. Raises NoMemoryError. */
+/* Takes hybrid_threshold and hybrid_requests of the options; without them no route moves. The
+ * routes and the options about stalls are set already. Raises NoMemoryError. */
 void ab_hybrid_init(ab_run *run, VALUE options);
 
-/* Finds the route of the driver's next request, which is hybrid by the rule or, if that is NULL, by
- * the mode. Returns true if it is to run on a thread. */
-bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule);
+/* Finds the route of the driver's next request, which is hybrid. Returns true if it is to run on a
+ * thread. */
+bool ab_hybrid_takes_thread(ab_driver *driver);
 
-/* The same before it is taken, when it may be otherwise. Any thread may ask, without the GVL. */
-bool ab_hybrid_will_take_thread(const ab_run *run, const ab_path_rule *rule, ab_view path);
-
-/* A call with a route ends on its fiber, whose loop it has kept for so long at a stretch, or on its
- * thread. Calls no Ruby code. */
-void ab_hybrid_end(const ab_call *call, ab_nsec longest);
+/* A call with a route ends on its fiber, whose loop it has kept for these times, or on its thread.
+ * Calls no Ruby code. */
+void ab_hybrid_end(const ab_call *call, ab_work_times times);
+/* The same for one that was not measured, and has run for so long. */
+void ab_hybrid_learn(const ab_call *call, ab_nsec ran);
 
 /* Logs which routes were moved; on the leading thread, between turns. */
 void ab_hybrid_log(ab_run *run);
 static inline bool ab_hybrid_has_news(const ab_run *run) {
-  return AB_UNLIKELY(run->route_stats != NULL) && ab_route_stats_has_moves(run->route_stats);
+  return AB_UNLIKELY(run->hybrid) && ab_route_stats_has_moves(run->route_stats);
 }
 
 /* For Server#stats: a Hash. */

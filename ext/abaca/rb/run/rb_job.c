@@ -7,13 +7,8 @@
 #include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
-#include <time.h>
 
 #include "rb/scheduler/rb_scheduler.h"
-
-/* The GVL's owner stays out until one of ours has it, for this many naps at most. */
-#define NAPS     30
-#define NAP_NSEC 100000
 
 static VALUE engine_class(void) {
   return rb_const_get(rb_const_get(rb_cObject, rb_intern("Abaca")), rb_intern("Engine"));
@@ -23,35 +18,58 @@ static VALUE running_servers(void) {
   return rb_attr_get(engine_class(), rb_intern("running"));
 }
 
-/* To give the GVL up is not enough: its owner takes it again before a thread that waits for it. And
- * when it goes to another that only computes, that one has to pass it on in turn. */
-static void *nap(void *arg) {
-  ab_run *run = arg;
-  for (int i = 0; i < NAPS; i++) {
-    nanosleep(&(struct timespec){.tv_nsec = NAP_NSEC}, NULL);
-    if (!ab_lead_starves(&run->rack.lead) && !atomic_load(&run->spares.making)) break;
-    atomic_store(&run->stalls.nudge, true);
-    ab_job_trigger(run);
-  }
+/* A thread of the application's own, or of another server. */
+typedef struct stranger {
+  ab_contender contender;
+  ab_pulse pulse;
+} stranger;
+
+typedef struct parking {
+  ab_run *run;
+  ab_contender *contender;
+  ab_nsec time;
+} parking;
+
+/* Is somebody on the way to the lock? */
+static bool lock_is_wanted(void *ctx) {
+  ab_run *run = ctx;
+  return ab_lead_starves(&run->rack.lead) || atomic_load(&run->spares.making);
+}
+
+static void *job_park(void *arg) {
+  parking *p = arg;
+  p->time = ab_gate_park(&p->run->rack.lead.gate, p->contender, lock_is_wanted, p->run);
   return NULL;
 }
 
+static void job_interrupt_parked(void *arg) {
+  const parking *p = arg;
+  ab_gate_interrupt(&p->run->rack.lead.gate, p->contender);
+}
+
 /* A fiber that has been made to wait has not kept its loop meanwhile. */
-static void pass_on(ab_run *run) {
-  ab_nsec began = ab_clock_monotonic();
-  /* It does not nap when an interrupt is pending. */
-  rb_nogvl(nap, run, NULL, NULL, RB_NOGVL_INTR_FAIL);
+static void pass_on(ab_run *run, ab_contender *contender) {
+  stranger other;
+  parking p = {run, contender, 0};
+  if (!contender) {
+    p.contender = &other.contender;
+    ab_gate_join_for_once(&other.contender, &other.pulse);
+  }
+  /* It does not wait when an interrupt is pending. */
+  rb_nogvl(job_park, &p, job_interrupt_parked, &p, RB_NOGVL_INTR_FAIL);
+  if (!contender) ab_gate_part_for_once(&other.contender);
   ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
-  if (loop) ab_loop_excuse(loop, ab_clock_monotonic() - began);
+  if (loop) ab_loop_excuse(loop, p.time);
 }
 
 static VALUE attend_all(VALUE unused) {
   VALUE running = running_servers();
   for (long i = 0; RB_TYPE_P(running, T_ARRAY) && i < RARRAY_LEN(running); i++) {
-    volatile VALUE self = RARRAY_AREF(running, i); /* others may end it while we nap */
+    volatile VALUE self = RARRAY_AREF(running, i); /* others may end it while we wait */
     ab_run *run = ab_run_of(ab_rack_of(self));
-    if (ab_rack_forked(&run->rack) || !ab_stalls_attend(run)) continue;
-    pass_on(run);
+    ab_contender *contender;
+    if (ab_rack_forked(&run->rack) || !ab_stalls_attend(run, &contender)) continue;
+    pass_on(run, contender);
   }
   return Qnil;
 }

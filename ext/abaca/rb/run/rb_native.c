@@ -12,6 +12,10 @@ static void native_run_request(void *arg) {
   ab_driver *driver = arg;
   ab_call *call = ab_call_take(&driver->run->rack);
   ab_taken taken = ab_turn_taken(driver);
+  ab_participant *participant = &driver->runner.participant;
+  if (AB_UNLIKELY(taken.level > 0)) {
+    ab_gate_claim(&driver->run->rack.lead.gate, &participant->contender, taken.level);
+  }
   if (AB_LIKELY(call != NULL)) {
     ab_serve_request(&driver->runner, &taken, call);
   } else {

@@ -60,7 +60,7 @@ static bool runs_on_thread(const ab_run *run, ab_view path) {
   if (!run->threads) return false;
   const ab_path_rule *rule;
   enum ab_mode mode = ab_routes_mode(run, path, &rule);
-  if (mode == AB_MODE_HYBRID) return ab_hybrid_will_take_thread(run, rule, path);
+  if (mode == AB_MODE_HYBRID) return ab_route_stats_peek(run->route_stats, path);
   return mode == AB_MODE_THREAD;
 }
 

@@ -96,11 +96,11 @@ typedef struct ab_stall_samples {
 typedef struct ab_stalls {
   ab_standby_options options;
   /* Set before the job is triggered, and taken in it, by an exchange. */
-  _Atomic bool nudge;  /* the thread that has the GVL is to pass it on, until one of ours has it */
-  _Atomic bool rotate; /* ... to the next one, whichever that is */
-  VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
-  ab_nsec marked_at;   /* CPU time of the process when a collection last marked */
-  uint64_t collected;  /* ms of it that collections had taken until then */
+  _Atomic bool nudge; /* the thread that has the GVL is to pass it on, if it has had its slice */
+  VALUE holder;       /* the thread that had the GVL at the last look; it may be no more */
+  ab_nsec held_since; /* by that */
+  ab_nsec marked_at;  /* CPU time of the process when a collection last marked */
+  uint64_t collected; /* ms of it that collections had taken until then */
   /* The loop that was excused for a collection, or NULL; the beat, and until which CPU time. */
   const ab_pulse *excused;
   uint64_t excused_beat;
@@ -187,7 +187,8 @@ typedef struct ab_run {
   ab_routes ignored;                /* their requests are in no histogram */
   ab_routes routes;                 /* whose requests run on threads, and whose on fibers ... */
   enum ab_mode mode;                /* ... and all others */
-  ab_route_stats *route_stats;      /* of those that may run on either; NULL: none may */
+  bool hybrid;                      /* some may run on either */
+  ab_route_stats *route_stats;      /* what requests compute; NULL: nobody asks */
   uint32_t max_fibers;              /* requests in the app at once, but for slow.fibers.aside */
   ab_slow slow;
   ab_out_of_band out_of_band;

@@ -51,7 +51,6 @@ static unsigned configure_threads(ab_run *run, VALUE options) {
   run->threads = ab_thread_pool_init(run, &pool);
   ab_routes_init(&run->routes, ab_option(options, "routes"));
   run->mode = ab_mode_of(ab_option(options, "default_mode"));
-  ab_hybrid_init(run, options);
   return pool.max;
 }
 
@@ -61,6 +60,7 @@ void ab_run_configure(ab_run *run, VALUE options) {
   ab_stalls_configure(run, options);
   run->max_fibers = NIL_P(max_fibers) ? UINT32_MAX : NUM2UINT(max_fibers);
   unsigned threads = configure_threads(run, options);
+  ab_hybrid_init(run, options);
   ab_slow_init(run, run->max_fibers, threads);
   ab_routes_buffer_bodies(run, options);
   ab_out_of_band_configure(run, options);

@@ -114,6 +114,10 @@ static bool spare_turn(void *ctx, ab_nsec now) {
     spare_collect_events(run);
     more = ab_turn_run(&spare->driver, now);
   }
+  /* What it has ended may have kept others from beginning. */
+  ab_gate *gate = &run->rack.lead.gate;
+  if (AB_UNLIKELY(atomic_load(&gate->shut)) && atomic_exchange(&gate->shut, false))
+    ab_rack_tell_leader(&run->rack);
   if (!leads(spare)) {
     watch_engine(spare, false);
     more = false;
@@ -141,7 +145,13 @@ static bool spare_contended(void *ctx) {
   return ab_spares_contended(&((ab_spare *)ctx)->driver);
 }
 
+static void spare_rests(void *ctx) {
+  ab_spare *spare = ctx;
+  ab_gate_rest(&spare->driver.run->rack.lead.gate, &spare->driver.runner.participant.contender);
+}
+
 static const ab_loop_client spare_client = {
+    .rests = spare_rests,
     .turn = spare_turn,
     .deadline = spare_deadline,
     .done = spare_done,
@@ -186,6 +196,7 @@ static void leave(ab_spare *spare) {
   ab_histogram_join(&run->lag, ab_loop_lag(spare->driver.loop));
   watch_engine(spare, false);
   ab_lead_part(&run->rack.lead, &spare->driver.runner.participant);
+  ab_gate_part(&run->rack.lead.gate, &spare->driver.runner.participant.contender);
   if (run->spares.abandoned) ab__loop_close(spare->driver.loop);
 }
 
@@ -217,8 +228,9 @@ void ab_spares_run(ab_run *run, VALUE scheduler, VALUE pool) {
   ab_loop_attach(spare->driver.loop, &spare_client, spare);
   ab_loop_set_pulse(spare->driver.loop, &spare->driver.runner.participant.pulse);
   ab_native_begin(&spare->driver);
-  ab_lead_join(&run->rack.lead, &spare->driver.runner.participant,
-               ab_standby_bell(run->rack.standby));
+  ab_participant *participant = &spare->driver.runner.participant;
+  ab_lead_join(&run->rack.lead, participant, ab_standby_bell(run->rack.standby));
+  ab_gate_join(&run->rack.lead.gate, &participant->contender, &participant->pulse);
   atomic_store(&spares->made, 0);
   atomic_store(&spares->making, false);
   int state = 0;
@@ -410,7 +422,7 @@ static bool competes(const ab_run *run, const ab_driver *driver) {
 
 bool ab_spares_contended(const ab_driver *driver) {
   const ab_run *run = driver->run;
-  return ab_thread_pool_busy(run->threads) || competes(run, driver);
+  return (run->threads && ab_thread_pool_busy(run->threads)) || competes(run, driver);
 }
 
 bool ab_spares_quiet(const ab_run *run) {

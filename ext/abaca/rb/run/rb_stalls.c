@@ -19,6 +19,9 @@
 /* A collection counts from this share of the time after which a loop has stalled. */
 #define SHARE 2
 
+/* A thread that runs no requests may keep the GVL from us for this time. */
+#define STRANGER_SLICE (5 * AB_NSEC_PER_MS)
+
 /* CPU time of collections since the process began. Makes no object, but for the first time. */
 static uint64_t collected_ms(void) {
   return rb_gc_stat(ID2SYM(rb_intern("time")));
@@ -116,12 +119,15 @@ static void stalls_call(void *ctx, unsigned stalled) {
   ab_run *run = ctx;
   if (stalled == 0 || run->spares.most == 0) return;
   enum ab_spare_answer heard = ab_spares_call(run);
-  if (heard == AB_SPARE_COMES) return;
-  if (heard == AB_SPARE_MAKING) ab_spares_rouse(run);
-  /* Of those that are kept some may only wait for the GVL, in the middle of a short request: Ruby
-   * would give each of the others 100 ms before. */
-  atomic_store(heard == AB_SPARE_MAKING ? &run->stalls.nudge : &run->stalls.rotate, true);
+  if (heard != AB_SPARE_MAKING) return;
+  ab_spares_rouse(run);
+  atomic_store(&run->stalls.nudge, true);
   ab_job_trigger(run);
+}
+
+static void opened(void *ctx) {
+  ab_run *run = ctx;
+  if (atomic_exchange(&run->rack.lead.gate.shut, false)) ab_rack_tell_leader(&run->rack);
 }
 
 static void nudge(void *ctx, bool long_enough) {
@@ -168,6 +174,7 @@ static void second(void *ctx, ab_nsec now) {
 }
 
 static const ab_standby_calls calls = {.call = stalls_call,
+                                       .opened = opened,
                                        .pass = stalls_pass,
                                        .nudge = nudge,
                                        .report = report,
@@ -223,13 +230,34 @@ static void look_at(ab_driver *driver) {
   ab_stall_samples_take(driver, ours ? current_call(driver) : NULL);
 }
 
-/* Has the calling thread had the GVL at two looks in a row? When it is another each time many
- * threads want it for a moment, and passing it on would make that longer. */
-static bool keeps_gvl(ab_stalls *stalls) {
+/* Has the calling thread, which runs no requests, had the GVL at two looks in a row? When it is
+ * another each time many threads want it for a moment, and none keeps it. */
+static bool keeps_gvl(ab_stalls *stalls, ab_nsec now) {
   VALUE thread = rb_thread_current();
   bool again = stalls->holder == thread;
+  if (!again) stalls->held_since = now;
   stalls->holder = thread;
-  return again;
+  return again && now - stalls->held_since >= STRANGER_SLICE;
+}
+
+/* That of the calling thread, if it runs requests of this server. */
+static ab_contender *current_contender(const ab_run *run) {
+  const ab_pulse *pulse = current_pulse();
+  if (pulse) {
+    if (!is_own(run, pulse)) return NULL;
+    return &AB_CONTAINER_OF((ab_pulse *)pulse, ab_participant, pulse)->contender;
+  }
+  ab_driver *driver = run->threads ? ab_thread_pool_driver_here(run->threads) : NULL;
+  return driver ? &driver->runner.participant.contender : NULL;
+}
+
+static bool yields(ab_run *run, ab_contender **contender) {
+  bool waits = ab_lead_starves(&run->rack.lead) || ab_spares_is_making(run);
+  *contender = current_contender(run);
+  if (*contender && (*contender)->pulse)
+    return ab_gate_yields(&run->rack.lead.gate, *contender, waits);
+  *contender = NULL;
+  return keeps_gvl(&run->stalls, ab_clock_monotonic()) && waits;
 }
 
 /* Is the thread that seems to wait for the GVL this one, which has it? Then it comes first: in the
@@ -240,16 +268,13 @@ static bool comes_first(void) {
   return pulse && ab_pulse_waits(pulse);
 }
 
-bool ab_stalls_attend(ab_run *run) {
-  bool keeps = keeps_gvl(&run->stalls);
+bool ab_stalls_attend(ab_run *run, ab_contender **contender) {
   excuse(run);
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
   ab_spares_each(run, look_at);
   if (comes_first()) return false;
-  if (atomic_exchange(&run->stalls.rotate, false)) return true;
-  if (!atomic_exchange(&run->stalls.nudge, false)) return false;
-  return (keeps && ab_lead_starves(&run->rack.lead)) || ab_spares_is_making(run);
+  return atomic_exchange(&run->stalls.nudge, false) && yields(run, contender);
 }
 
 /* --- the run --- */
@@ -269,7 +294,9 @@ void ab_stalls_begin_on_threads(ab_run *run) {
 void ab_stalls_begin(ab_run *run) {
   ab_spares_begin(run);
   stalls_begin(run, 0);
-  ab_lead_join(&run->rack.lead, &run->main.runner.participant, ab_standby_bell(run->rack.standby));
+  ab_participant *main = &run->main.runner.participant;
+  ab_lead_join(&run->rack.lead, main, ab_standby_bell(run->rack.standby));
+  ab_gate_join(&run->rack.lead.gate, &main->contender, &main->pulse);
   ab_loop_set_pulse(run->main.loop, &run->main.runner.participant.pulse);
 }
 
@@ -286,6 +313,7 @@ void ab_stalls_end(ab_run *run) {
     return;
   }
   ab_lead_part(&run->rack.lead, &run->main.runner.participant);
+  ab_gate_part(&run->rack.lead.gate, &run->main.runner.participant.contender);
   ab_nsec longest = ab_standby_get_stats(standby).longest;
   if (longest > run->stalls.longest) run->stalls.longest = longest;
   ab_standby_stop(standby);

@@ -25,7 +25,8 @@ void ab_job_end(ab_run *run);
 
 /* With the GVL: has a loop just come back from a collection, and is it to have time to continue? */
 bool ab_stalls_excuses(const ab_run *run);
-/* Does what the standby wants, with the GVL but no Ruby code. True: the GVL is to be passed on. */
-bool ab_stalls_attend(ab_run *run);
+/* Does what the standby wants, with the GVL but no Ruby code. True: the calling thread is to park,
+ * as *contender, or, if that is NULL, as one that runs no requests. */
+bool ab_stalls_attend(ab_run *run, ab_contender **contender);
 
 #endif

@@ -97,11 +97,10 @@ void ab__worker_begin(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   worker->native = pthread_self();
   worker->left = 0;
-  if (!IS_TOLD && pool->slow >= MOSTLY) {
+  if (!IS_TOLD && pool->led && pool->slow >= MOSTLY) {
     /* A request that keeps nothing from others need not be watched. */
     worker->left = ab_clock_monotonic();
     ab__worker_leave(worker);
-    return;
   }
   ab_pulse_leave(&ab__worker_participant(worker)->pulse);
 }
@@ -119,8 +118,9 @@ static bool come_back(ab_worker *worker) {
 
 bool ab__worker_end(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
-  if (worker->left) {
-    note_length(pool, ab_clock_monotonic() - worker->left < AB_LEAD_PATIENCE);
+  if (worker->left || !pool->led) {
+    ab_pulse_return(&ab__worker_participant(worker)->pulse);
+    if (pool->led) note_length(pool, ab_clock_monotonic() - worker->left < AB_LEAD_PATIENCE);
     return false;
   }
   bool still = come_back(worker);
@@ -202,7 +202,8 @@ static bool needs_ruby(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (worker->interrupted || pool->told || pool->ending) return true;
   if (has_housekeeping(pool)) return true;
-  if (ab_engine_tells(pool->run->rack.engine, !is_main(worker))) return true;
+  uint8_t below = is_main(worker) ? 0 : ab_turn_below(&worker->driver);
+  if (ab_engine_tells(pool->run->rack.engine, below)) return true;
   return is_main(worker) && find_relief(pool);
 }
 
@@ -210,7 +211,7 @@ static bool needs_ruby(ab_worker *worker) {
  * requests beyond the limit are told at once, not after others have waited for the GVL. */
 static void read_on(ab_thread_pool *pool) {
   bool look = ab_clock_monotonic() - pool->turned_at >= AB_NSEC_PER_MS &&
-              ab_engine_tells(pool->run->rack.engine, true);
+              ab_engine_tells(pool->run->rack.engine, AB_LEVELS);
   unsigned steps = 0;
   for (; (pool->batch || look) && steps < BURST; steps++, look = false) {
     end_step(pool);
@@ -342,6 +343,7 @@ static void *wait_outside(void *arg) {
 void ab__worker_wait(ab_worker *worker, void (*fn)(ab_worker *worker)) {
   outside w = {worker, fn};
   worker->interrupted = false;
+  ab_gate_rest(&ab__threads_lead(worker->pool)->gate, &ab__worker_participant(worker)->contender);
   rb_nogvl(wait_outside, &w, interrupt_worker, worker, RB_NOGVL_INTR_FAIL);
   have_gvl(worker);
   worker->pool->in_a_row = 0;
@@ -353,7 +355,7 @@ void ab__worker_wait(ab_worker *worker, void (*fn)(ab_worker *worker)) {
 /* The main thread leads, and requests wait: it has to see that there is a thread for them. */
 static void call_main(ab_thread_pool *pool) {
   if (!ab__worker_leads(&pool->main)) return;
-  if (pool->paused || ab_engine_tells(pool->run->rack.engine, true)) {
+  if (pool->paused || ab_engine_tells(pool->run->rack.engine, AB_LEVELS)) {
     ab_poller_wakeup(pool->run->rack.poller);
   }
 }
@@ -445,7 +447,7 @@ bool ab__worker_turn(ab_worker *worker) {
   if (comes_to_lead(worker)) {
     if (!ab__worker_lead_on(worker)) return true;
     if (owes_way(pool)) give_way(worker);
-    if (ab_engine_tells(pool->run->rack.engine, true)) return true;
+    if (ab_engine_tells(pool->run->rack.engine, ab_turn_below(&worker->driver))) return true;
   }
   worker->late = false;
   ab_stack_wipe();

@@ -114,6 +114,15 @@ size_t ab_thread_pool_wanted(const ab_thread_pool *pool) {
   return ab__threads_is_grown(pool) && pool->starting == 0 ? pool->job_count : 0;
 }
 
+ab_driver *ab_thread_pool_driver_here(const ab_thread_pool *pool) {
+  VALUE thread = rb_thread_current();
+  ab_list_each (node, next, &pool->workers) {
+    ab_worker *worker = AB_CONTAINER_OF(node, ab_worker, link);
+    if (worker->driver.runner.thread == thread) return &worker->driver;
+  }
+  return NULL;
+}
+
 bool ab_thread_pool_busy(const ab_thread_pool *pool) {
   return pool->busy > 0;
 }

@@ -65,6 +65,8 @@ void ab_thread_pool_relieve(ab_thread_pool *pool);
 void ab_thread_pool_event(ab_thread_pool *pool, ab_exchange *exchange, unsigned events);
 /* Raises once what a request has raised for the process; on the thread that called run. */
 void ab_thread_pool_raise(ab_thread_pool *pool);
+/* The driver of the calling thread, if that belongs to the pool; else NULL. */
+ab_driver *ab_thread_pool_driver_here(const ab_thread_pool *pool);
 /* True while any of its threads has a request. */
 bool ab_thread_pool_busy(const ab_thread_pool *pool);
 /* ... or was given one, or is on its way to one. */

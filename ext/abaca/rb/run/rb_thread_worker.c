@@ -116,7 +116,11 @@ void ab__threads_serve(ab_worker *worker, ab_taken *taken) {
   }
   worker->taken = taken;
   pool->busy++;
-  if (pool->led) ab__worker_begin(worker);
+  ab__worker_begin(worker);
+  if (AB_UNLIKELY(taken->level > 0)) {
+    ab_contender *contender = &ab__worker_participant(worker)->contender;
+    ab_gate_claim(&run->rack.lead.gate, contender, taken->level);
+  }
   int state = 0;
   rb_protect(worker_serve, (VALUE)worker, &state);
   int killed = worker_ended(pool, state);
@@ -129,7 +133,7 @@ void ab__threads_serve(ab_worker *worker, ab_taken *taken) {
     rb_protect(worker_scrub, rb_fiber_current(), &state);
     killed = worker_ended(pool, state);
   }
-  if (!pool->led || !ab__worker_end(worker)) ab__threads_wake_turn(run);
+  if (!ab__worker_end(worker)) ab__threads_wake_turn(run);
   if (AB_UNLIKELY(killed)) rb_jump_tag(killed);
 }
 
@@ -187,6 +191,7 @@ static VALUE worker_retire(VALUE arg) {
   ab_thread_pool *pool = worker->pool;
   if (ab_rack_forked(&pool->run->rack)) return Qnil; /* the workers are the parent's */
   ab_clock_detach(&worker->driver);
+  ab_gate_part(&ab__threads_lead(pool)->gate, &ab__worker_participant(worker)->contender);
   ab_waiting_off_thread();
   ab__worker_leave(worker);
   ab_job *job = worker->job;
@@ -224,7 +229,9 @@ static VALUE take_part(VALUE arg) {
 
 /* Its requests are found from here on. Returns the state of a kill. */
 static int show(ab_worker *worker) {
+  ab_participant *participant = ab__worker_participant(worker);
   ab_clock_attach(&worker->driver);
+  ab_gate_join(&ab__threads_lead(worker->pool)->gate, &participant->contender, &participant->pulse);
   int state = 0;
   rb_protect(take_part, (VALUE)worker, &state);
   return worker_ended(worker->pool, state);

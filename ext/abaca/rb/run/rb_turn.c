@@ -26,17 +26,25 @@ static bool goes_to_threads(ab_driver *driver) {
   if (driver->runner.executor->mode == AB_MODE_THREAD) return false;
   const ab_path_rule *rule;
   enum ab_mode mode = ab_routes_mode(run, driver->next.head.request->path, &rule);
-  if (mode == AB_MODE_HYBRID) return ab_hybrid_takes_thread(driver, rule);
+  if (mode == AB_MODE_HYBRID) return ab_hybrid_takes_thread(driver);
   return mode == AB_MODE_THREAD;
 }
 
 enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };
 
-static bool may_begin(ab_driver *driver) {
-  if (!driver->runner.executor->available(&driver->runner)) return false;
-  if (!driver->loop || ab_loop_may_begin(driver->loop)) return true;
+/* Requests below this level may begin; 0: none. */
+static uint8_t may_begin(ab_driver *driver) {
+  if (!driver->runner.executor->available(&driver->runner)) return 0;
+  if (!driver->loop || ab_loop_may_begin(driver->loop)) return ab_turn_below(driver);
   driver->late = true;
-  return false;
+  return 0;
+}
+
+uint8_t ab__turn_below(ab_driver *driver) {
+  ab_gate *gate = &driver->run->rack.lead.gate;
+  uint8_t below = ab_gate_below(gate, &driver->runner.participant.contender);
+  if (below < AB_LEVELS) atomic_store(&gate->shut, true);
+  return below;
 }
 
 static ab_taken taken_of(ab_exchange *exchange, ab_head_loan *head) {
@@ -46,6 +54,8 @@ static ab_taken taken_of(ab_exchange *exchange, ab_head_loan *head) {
       .head = ab_head_pass_on(head),
       .env = Qnil,
       .path = Qfalse,
+      .route = ab_exchange_route(exchange),
+      .level = ab_exchange_level(exchange),
       .head_request = request->is_head,
       .http_1_0 = request->minor == 0,
   };
@@ -215,7 +225,7 @@ bool ab_turn_run(ab_driver *driver, ab_nsec now) {
     if (batch && ab_engine_has_siblings(run->rack.engine))
       ab_engine_go_on(run->rack.engine, ab_clock_monotonic());
   } while (batch);
-  if (driver->late && ab_engine_tells(run->rack.engine, true)) more = true;
+  if (driver->late && ab_engine_tells(run->rack.engine, ab_turn_below(driver))) more = true;
   ab_turn_tidy(driver, now);
   if (!ab_turn_leads(driver)) return false;
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */

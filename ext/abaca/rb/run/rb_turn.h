@@ -11,6 +11,14 @@ static inline bool ab_turn_leads(ab_driver *driver) {
   return ab__turn_regain_lead(driver);
 }
 
+uint8_t ab__turn_below(ab_driver *driver);
+/* Requests below this level may begin on the driver (lead/gate.h). */
+static inline uint8_t ab_turn_below(ab_driver *driver) {
+  const ab_route_stats *route_stats = driver->run->route_stats;
+  if (AB_LIKELY(!route_stats || !ab_route_stats_weighs(route_stats))) return AB_LEVELS;
+  return ab__turn_below(driver);
+}
+
 /* Takes events of the engine until there is a request, which is then the driver's `next`. False
  * also when the driver does not lead. */
 bool ab_turn_next(ab_driver *driver);

@@ -51,12 +51,18 @@ typedef struct ab_waiter {
 /* What a loop runs for a request. Its waits are states of its row; the fibers that it schedules are
  * not told apart. How long it keeps its loop at a stretch may be measured: waits do not count, nor
  * the time of other threads: where these compete, only computing time counts. */
+/* How long measured work has kept its loop: at a stretch, and in all. */
+typedef struct ab_work_times {
+  ab_nsec longest, total;
+} ab_work_times;
+
 typedef struct ab_work {
   ab_row *row;      /* which shows what it does; NULL: none does */
   uint64_t ran;     /* nanoseconds, by its row, before the current stretch */
   ab_nsec since;    /* the current stretch, if it runs and is measured */
   ab_nsec computed; /* computed by its thread until then, if that counts */
   ab_nsec longest;  /* the longest of the finished ones */
+  ab_nsec total;    /* all of them */
   uint32_t serial;  /* of the work */
   uint8_t said;     /* what its waits are for, in the app's words; AB_STATE_COUNT: it has none */
   bool measured;
@@ -92,6 +98,8 @@ typedef struct ab_loop_client {
   bool (*done)(void *ctx);
   /* True if the loop must end although fibers are left. */
   bool (*given_up)(void *ctx);
+  /* Called before the loop waits without the GVL; may be NULL. */
+  void (*rests)(void *ctx);
   /* Called when the loop has waited without the GVL, before it dispatches; may be NULL. */
   void (*woken)(void *ctx);
   /* True while other threads may compute and make the loop's thread wait; may be NULL. */
@@ -127,7 +135,7 @@ void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
  * that is NULL, and is measured or not. NULL: no memory. The second function returns the longest
  * stretch. */
 ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec now);
-ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now);
+ab_work_times ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now);
 /* What its row has run until now is charged, if it runs. */
 void ab_loop_settle_work(ab_loop *loop, ab_work *work, ab_nsec now);
 /* The work that runs now, or NULL. */

@@ -85,6 +85,7 @@ static bool block(ab_loop *loop) {
 #ifdef RB_NOGVL_PENDING_INTR_FAIL
   flags |= RB_NOGVL_PENDING_INTR_FAIL;
 #endif
+  if (loop->client && loop->client->rests) loop->client->rests(loop->client_ctx);
   loop->blocked = AB_BLOCKED;
   rb_nogvl(wait_without_gvl, &wait, unblock_wait, loop->poller, flags);
   loop->blocked = AB_RUNNING;

@@ -9,6 +9,8 @@
 #include <time.h>
 
 #define UNKNOWN UINT64_MAX
+/* Of a stretch that is shorter all counts as computing. */
+#define CHEAP (AB_NSEC_PER_MS / 10)
 
 ab_nsec ab_clock_of_thread(void) {
   struct timespec ts;
@@ -34,12 +36,12 @@ static inline void begin_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
 static AB_NOINLINE void charge_stretch(ab_work *work, ab_nsec now) {
   /* The excused time may exceed the measured time, by a tick of the clock. */
   ab_nsec time = now > work->since ? now - work->since : 0;
-  if (time <= work->longest) return;
-  if (AB_UNLIKELY(work->computed != UNKNOWN)) {
+  if (AB_UNLIKELY(work->computed != UNKNOWN) && time > CHEAP) {
     ab_nsec computed = ab_clock_of_thread();
     if (computed != UNKNOWN && computed - work->computed < time) time = computed - work->computed;
   }
   if (time > work->longest) work->longest = time;
+  work->total += time;
 }
 
 static inline void end_stretch(ab_work *work, ab_nsec now) {
@@ -134,7 +136,7 @@ ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec n
   return work;
 }
 
-ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
+ab_work_times ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   if (AB_LIKELY(loop->work == work)) {
     ab__loop_runs(loop, NULL);
     end_stretch(work, now);
@@ -145,12 +147,12 @@ ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   } else if (work->row) {
     ab_row_turn(work->row, AB_STATE_RUN, now);
   }
-  ab_nsec longest = work->longest;
+  ab_work_times times = {work->longest, work->total};
   work->ran = 0;
   work->measured = false;
-  work->longest = 0;
+  work->longest = work->total = 0;
   ab_loop_end_plain_work(loop, work);
-  return longest;
+  return times;
 }
 
 void ab_loop_settle_work(ab_loop *loop, ab_work *work, ab_nsec now) {

@@ -33,6 +33,11 @@ static void server_woken(void *ctx) {
   ab_turn_leads(&((ab_server *)ctx)->run.main);
 }
 
+static void server_rests(void *ctx) {
+  ab_run *run = &((ab_server *)ctx)->run;
+  ab_gate_rest(&run->rack.lead.gate, &run->main.runner.participant.contender);
+}
+
 static bool server_contended(void *ctx) {
   return ab_spares_contended(&((ab_server *)ctx)->run.main);
 }
@@ -47,6 +52,7 @@ static const ab_loop_client server_client = {
     .deadline = server_deadline,
     .done = ab_shutdown_done,
     .given_up = ab_shutdown_given_up,
+    .rests = server_rests,
     .woken = server_woken,
     .contended = server_contended,
     .shares = server_shares,

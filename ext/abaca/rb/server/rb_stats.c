@@ -111,7 +111,7 @@ static VALUE server_stats(VALUE self) {
   put_count(result, "slow_closed", run->slow.closed);
   ab_put(modes, "fiber", mode_stats(run, AB_MODE_FIBER, for_fiber));
   ab_put(modes, "thread", mode_stats(run, AB_MODE_THREAD, for_thread));
-  if (run->route_stats) ab_put(modes, "hybrid", ab_hybrid_stats(run));
+  if (run->hybrid) ab_put(modes, "hybrid", ab_hybrid_stats(run));
   ab_put(result, "modes", modes);
   ab_put(result, "thread_pool", thread_stats(run));
   ab_put(result, "stalls", stall_stats(run));
