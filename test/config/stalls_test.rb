@@ -7,20 +7,26 @@ require "abaca"
 class ConfigStallsTest < Minitest::Test
   def test_defaults
     config = Abaca::Config.new
-    given = %i[stall_after spare_loops stall_report gvl_wait_target quantum].map { |name| config[name] }
-    assert_equal [20, 8, 100, 5, nil], given
+    given = %i[stall_after spare_loops stall_report quantum].map { |name| config[name] }
+    assert_equal [20, 8, 100, nil], given
   end
 
   def test_the_engine_is_told_seconds
     options = Abaca::Config::Stalls.engine_options(Abaca::Config.new({ stall_after: "7.5", spare_loops: "2" }))
-    assert_equal({ gvl_wait_target: 0.005, stall_after: 0.0075, stall_report: 0.1, spare_loops: 2 }, options)
+    assert_equal({ stall_after: 0.0075, stall_report: 0.1, spare_loops: 2 }, options)
   end
 
   def test_zero_switches_off
-    config = Abaca::Config.new({ stall_after: 0, spare_loops: 0, stall_report: 0, gvl_wait_target: 0, quantum: 0 })
-    assert_equal [0.0, 0, 0.0, 0.0, nil], %i[stall_after spare_loops stall_report gvl_wait_target quantum].map { |name|
-      config[name]
-    }
+    config = Abaca::Config.new({ stall_after: 0, spare_loops: 0, stall_report: 0, quantum: 0 })
+    assert_equal [0.0, 0, 0.0, nil], %i[stall_after spare_loops stall_report quantum].map { |name| config[name] }
+  end
+
+  def test_a_setting_of_former_releases_is_said_to_be_over
+    [0, 2].each do |value|
+      warnings = Abaca::Config::NotDone.warnings(Abaca::Config.new({ gvl_wait_target: value }))
+      assert_includes warnings.join, "`gvl_wait_target' has no effect: `stall_after' says"
+    end
+    refute_includes Abaca::Config::NotDone.warnings(Abaca::Config.new).join, "gvl_wait_target"
   end
 
   { stall_after: [-1, "soon", 60_001, nil], spare_loops: [-1, 65, "many", 1.5, :all],
@@ -35,9 +41,9 @@ class ConfigStallsTest < Minitest::Test
 
   def test_in_a_configuration_file
     dsl = Abaca::Config::DSL.new
-    dsl.instance_eval("stall_after 10; spare_loops 0; stall_report 50; gvl_wait_target 2; quantum 20", __FILE__,
+    dsl.instance_eval("stall_after 10; spare_loops 0; stall_report 50; quantum 20", __FILE__,
                       __LINE__ - 1)
-    expected = { stall_after: 10, spare_loops: 0, stall_report: 50, gvl_wait_target: 2, quantum: 20 }
+    expected = { stall_after: 10, spare_loops: 0, stall_report: 50, quantum: 20 }
     assert_equal expected, dsl.to_h
   end
 end

@@ -142,7 +142,7 @@ class OverloadStallsTest < Minitest::Test
   # Ruby gives a thread that computes 100 ms each time, in which each request has to wait, unless it is told to pass
   # the lock on.
   def test_a_busy_thread_does_not_keep_the_server_waiting
-    waiting, passed_on = ["gvl_wait_target 0", ""].map do |config|
+    waiting, passed_on = ["stall_after 0", ""].map do |config|
       command = run_abaca("#{RACKUP}Thread.new { Computing::STEP.call(1_000) while true }\n", config: config)
       seconds_of_a_request(connect(command.port)).tap { command.dispose }
     end

@@ -137,7 +137,7 @@ class ThreadsHybridTest < Minitest::Test
   # The GVL is passed on to the burners in the middle of these; that is not what they have done.
   def test_who_waits_for_the_lock_does_not_move
     stop = false
-    running = serve(**HYBRID, hybrid_requests: 1, routes: [[:thread, "/burn"]], gvl_wait_target: 5) do |env|
+    running = serve(**HYBRID, hybrid_requests: 1, routes: [[:thread, "/burn"]]) do |env|
       env["PATH_INFO"] == "/burn" ? (Computing::STEP.call(1_000) until stop) : ThreadsHybridTest.compute(0.01)
       [200, TYPE.dup, [env["abaca.mode"].to_s]]
     end

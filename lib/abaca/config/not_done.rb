@@ -16,6 +16,7 @@ module Abaca
         def warnings(config)
           hooks(config) + plugins(config) + redirects(config) + lacking(config) + [
             *single_worker(config),
+            *setting(config, :gvl_wait_target, "`stall_after' says who gets Ruby's lock when, 0 leaves it to Ruby"),
             *(setting(config, :fork_worker, "there are no other workers") if config[:workers] < 2),
             *pruned(config)
           ]

@@ -187,7 +187,7 @@ module Abaca
                 page: "stalls.md", flag: true)
         setting(:stall_report, 100, time, "requests that keep a loop for longer are logged; 0: none",
                 page: "stalls.md", flag: true)
-        setting(:gvl_wait_target, 5, time, "the longest wait for Ruby's global lock; 0: Ruby's own",
+        setting(:gvl_wait_target, nil, time, "no longer has an effect, and gives a warning: see `stall_after`",
                 page: "stalls.md", flag: true)
         # A shorter one would not be noticed.
         setting(:quantum, nil, Types::Milliseconds.new(0.5, 60_000, off: true),

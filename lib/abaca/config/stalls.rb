@@ -5,7 +5,7 @@ module Abaca
     # What is done about fibers that keep their loop (docs/stalls.md). The settings are milliseconds, as none of them is
     # worth a second.
     module Stalls
-      TIMES = %i[gvl_wait_target stall_after stall_report].freeze
+      TIMES = %i[stall_after stall_report].freeze
       private_constant :TIMES
 
       # The engine's options for a configuration.

@@ -8,6 +8,7 @@
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 
+#include "rb/run/rb_stall_samples.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 static VALUE engine_class(void) {
@@ -47,19 +48,43 @@ static void job_interrupt_parked(void *arg) {
   ab_gate_interrupt(&p->run->rack.lead.gate, p->contender);
 }
 
-/* A fiber that has been made to wait has not kept its loop meanwhile. */
-static void pass_on(ab_run *run, ab_contender *contender) {
-  stranger other;
-  parking p = {run, contender, 0};
-  if (!contender) {
-    p.contender = &other.contender;
-    ab_gate_join_for_once(&other.contender, &other.pulse);
+/* What its request waits for is the GVL, whatever Ruby tells meanwhile (rb_clock_events.c). */
+static void show_parked(ab_call *call, uint8_t *said, enum ab_state state) {
+  uint8_t *place = call->work ? &call->work->said : &call->said, before = *place;
+  *place = *said;
+  *said = before;
+  if (call->row) ab_row_turn(call->row, state, ab_clock_monotonic());
+}
+
+/* It does not wait when an interrupt is pending. */
+static void park_thread(parking *p) {
+  rb_nogvl(job_park, p, job_interrupt_parked, p, RB_NOGVL_INTR_FAIL);
+}
+
+/* A fiber that has been made to wait has not kept its loop meanwhile. Its request cannot end while
+ * it does. */
+static void park_driver(ab_driver *driver, parking *p) {
+  ab_call *call = ab_stalls_current_call(driver);
+  uint8_t said = AB_STATE_GVL;
+  if (call) show_parked(call, &said, AB_STATE_GVL);
+  park_thread(p);
+  if (call) show_parked(call, &said, AB_STATE_RUN);
+  if (driver->loop) ab_loop_excuse(driver->loop, p->time);
+  ab_stall_samples_excuse(driver, p->time);
+}
+
+static void pass_on(ab_run *run, ab_driver *driver) {
+  parking p = {.run = run};
+  if (driver) {
+    p.contender = &driver->runner.participant.contender;
+    park_driver(driver, &p);
+    return;
   }
-  /* It does not wait when an interrupt is pending. */
-  rb_nogvl(job_park, &p, job_interrupt_parked, &p, RB_NOGVL_INTR_FAIL);
-  if (!contender) ab_gate_part_for_once(&other.contender);
-  ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
-  if (loop) ab_loop_excuse(loop, p.time);
+  stranger other;
+  p.contender = &other.contender;
+  ab_gate_join_for_once(&other.contender, &other.pulse);
+  park_thread(&p);
+  ab_gate_part_for_once(&other.contender);
 }
 
 static VALUE attend_all(VALUE unused) {
@@ -67,9 +92,9 @@ static VALUE attend_all(VALUE unused) {
   for (long i = 0; RB_TYPE_P(running, T_ARRAY) && i < RARRAY_LEN(running); i++) {
     volatile VALUE self = RARRAY_AREF(running, i); /* others may end it while we wait */
     ab_run *run = ab_run_of(ab_rack_of(self));
-    ab_contender *contender;
-    if (ab_rack_forked(&run->rack) || !ab_stalls_attend(run, &contender)) continue;
-    pass_on(run, contender);
+    ab_driver *driver;
+    if (ab_rack_forked(&run->rack) || !ab_stalls_attend(run, &driver)) continue;
+    pass_on(run, driver);
   }
   return Qnil;
 }

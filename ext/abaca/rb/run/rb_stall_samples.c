@@ -89,6 +89,11 @@ void ab_stall_samples_take(ab_driver *driver, const ab_call *call) {
   if (stalls->profiled) add(&stalls->asked, hash, &label, now - from);
 }
 
+void ab_stall_samples_excuse(ab_driver *driver, ab_nsec time) {
+  driver->sampled_at += time;
+  atomic_fetch_add(&driver->sample_from, time);
+}
+
 void ab_stall_samples_mark(const ab_stall_samples *samples) {
   for (unsigned i = 0; i < samples->count; i++) {
     rb_gc_mark(samples->list[i].label);

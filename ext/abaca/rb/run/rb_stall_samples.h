@@ -12,6 +12,9 @@ void ab_stall_samples_want(ab_driver *driver, uint64_t beat, ab_nsec from);
  * loop. The call is the one that runs here, or NULL. Runs no Ruby code. */
 void ab_stall_samples_take(ab_driver *driver, const ab_call *call);
 
+/* The thread has been made to wait for this time, which does not count. With the GVL. */
+void ab_stall_samples_excuse(ab_driver *driver, ab_nsec time);
+
 void ab_stall_samples_mark(const ab_stall_samples *samples);
 /* Empty from now on. */
 void ab_stall_samples_clear(ab_stall_samples *samples);

@@ -19,6 +19,9 @@
 /* A collection counts from this share of the time after which a loop has stalled. */
 #define SHARE 2
 
+/* A thread of ours may wait for the GVL for this time. */
+#define STARVE (5 * AB_NSEC_PER_MS)
+
 /* A thread that runs no requests may keep the GVL from us for this time. */
 #define STRANGER_SLICE (5 * AB_NSEC_PER_MS)
 
@@ -49,13 +52,12 @@ void ab_stalls_init(ab_stalls *stalls) {
 
 void ab_stalls_configure(ab_run *run, VALUE options) {
   ab_standby_options *times = &run->stalls.options;
-  run->stalls.collected = collected_ms();
   ab_nsec after = seconds(options, "stall_after");
   times->stall_after = after ? after : AB_STALLS_NEVER;
   times->stall_again = times->stall_after / AGAIN;
   times->report_after = seconds(options, "stall_report");
   times->sample_after = after;
-  times->starve_after = seconds(options, "gvl_wait_target");
+  times->starve_after = after ? STARVE : 0;
   run->stalls.collected = collected_ms(); /* it makes its symbols now, and not in ab_stalls_mark */
   run->stalls.reporter = ab_option(options, "stall_reporter");
   run->stalls.records = rb_ary_new();
@@ -184,12 +186,12 @@ static const ab_standby_calls calls = {.call = stalls_call,
 
 /* --- with the GVL --- */
 
-/* The request whose fiber runs, or NULL. */
-static const ab_call *current_call(const ab_driver *driver) {
+ab_call *ab_stalls_current_call(const ab_driver *driver) {
   VALUE fiber = rb_fiber_current(), carrier = driver->loop ? driver->loop->carrier : Qnil;
   const ab_list *calls = &driver->run->rack.calls;
-  for (const ab_list *node = calls->next; node != calls; node = node->next) {
-    const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+  /* The last one first: those that wait have begun before. */
+  for (const ab_list *node = calls->prev; node != calls; node = node->prev) {
+    ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
     if (call->runner != &driver->runner) continue;
     if (call->fiber == fiber || call->fiber == carrier) return call;
   }
@@ -213,7 +215,7 @@ static void tell(ab_driver *driver, bool ours) {
   double time = (double)(now - atomic_load(&driver->asked_since)) / (double)AB_NSEC_PER_SEC;
   /* The first safe point for as long as a stall may take. */
   bool late = now - asked >= run->stalls.options.report_after;
-  const ab_call *call = ours ? current_call(driver) : NULL;
+  const ab_call *call = ours ? ab_stalls_current_call(driver) : NULL;
   VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
   VALUE record =
       rb_ary_new_from_args(6, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse, id,
@@ -227,7 +229,7 @@ static void look_at(ab_driver *driver) {
   bool ours = rb_thread_current() == driver->runner.thread;
   tell(driver, ours);
   if (AB_LIKELY(atomic_load(&driver->sample) == 0) || !keeps(driver, ours)) return;
-  ab_stall_samples_take(driver, ours ? current_call(driver) : NULL);
+  ab_stall_samples_take(driver, ours ? ab_stalls_current_call(driver) : NULL);
 }
 
 /* Has the calling thread, which runs no requests, had the GVL at two looks in a row? When it is
@@ -241,22 +243,19 @@ static bool keeps_gvl(ab_stalls *stalls, ab_nsec now) {
 }
 
 /* That of the calling thread, if it runs requests of this server. */
-static ab_contender *current_contender(const ab_run *run) {
+static ab_driver *current_driver(const ab_run *run) {
   const ab_pulse *pulse = current_pulse();
-  if (pulse) {
-    if (!is_own(run, pulse)) return NULL;
-    return &AB_CONTAINER_OF((ab_pulse *)pulse, ab_participant, pulse)->contender;
-  }
-  ab_driver *driver = run->threads ? ab_thread_pool_driver_here(run->threads) : NULL;
-  return driver ? &driver->runner.participant.contender : NULL;
+  if (!pulse) return run->threads ? ab_thread_pool_driver_here(run->threads) : NULL;
+  if (!is_own(run, pulse)) return NULL;
+  return ab_driver_of_participant(AB_CONTAINER_OF((ab_pulse *)pulse, ab_participant, pulse));
 }
 
-static bool yields(ab_run *run, ab_contender **contender) {
+static bool yields(ab_run *run, ab_driver **driver) {
   bool waits = ab_lead_starves(&run->rack.lead) || ab_spares_is_making(run);
-  *contender = current_contender(run);
-  if (*contender && (*contender)->pulse)
-    return ab_gate_yields(&run->rack.lead.gate, *contender, waits);
-  *contender = NULL;
+  *driver = current_driver(run);
+  ab_contender *contender = *driver ? &(*driver)->runner.participant.contender : NULL;
+  if (contender && contender->pulse) return ab_gate_yields(&run->rack.lead.gate, contender, waits);
+  *driver = NULL;
   return keeps_gvl(&run->stalls, ab_clock_monotonic()) && waits;
 }
 
@@ -268,13 +267,13 @@ static bool comes_first(void) {
   return pulse && ab_pulse_waits(pulse);
 }
 
-bool ab_stalls_attend(ab_run *run, ab_contender **contender) {
+bool ab_stalls_attend(ab_run *run, ab_driver **driver) {
   excuse(run);
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
   ab_spares_each(run, look_at);
   if (comes_first()) return false;
-  return atomic_exchange(&run->stalls.nudge, false) && yields(run, contender);
+  return atomic_exchange(&run->stalls.nudge, false) && yields(run, driver);
 }
 
 /* --- the run --- */

@@ -25,8 +25,10 @@ void ab_job_end(ab_run *run);
 
 /* With the GVL: has a loop just come back from a collection, and is it to have time to continue? */
 bool ab_stalls_excuses(const ab_run *run);
-/* Does what the standby wants, with the GVL but no Ruby code. True: the calling thread is to park,
- * as *contender, or, if that is NULL, as one that runs no requests. */
-bool ab_stalls_attend(ab_run *run, ab_contender **contender);
+/* Does what the standby wants, with the GVL but no Ruby code. True: the calling thread is to park.
+ * It is that of *driver, or, if that is NULL, one that runs no requests. */
+bool ab_stalls_attend(ab_run *run, ab_driver **driver);
+/* The request whose fiber runs on the driver, or NULL; on its thread. */
+ab_call *ab_stalls_current_call(const ab_driver *driver);
 
 #endif
