@@ -31,6 +31,8 @@
 /* The median request costs more or less by this share of it, after each request. */
 #define MEDIAN_STEP 16
 #define MEDIAN_MIN  (AB_NSEC_PER_MS / 10)
+/* So many requests before the first one that was measured say that most are light. */
+#define LIGHT_BEFORE 10
 
 /* A route on fibers for this many times as long as it had to behave has a clean record. */
 #define FORGIVEN 10
@@ -63,6 +65,8 @@ struct ab_route_stats {
   ab_route_info moves[ROUTE_STATS_MOVES];
   unsigned first_move, move_count;
   ab_nsec median;  /* what the median request computes */
+  uint64_t passed; /* requests before the first one that was charged */
+  bool charged;    /* one was */
   unsigned weighs; /* routes above the lowest level */
   uint32_t changes;
   pthread_mutex_t lock;
@@ -317,10 +321,17 @@ uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route) {
   return level;
 }
 
+void ab_route_stats_pass(ab_route_stats *route_stats, uint64_t count) {
+  pthread_mutex_lock(&route_stats->lock);
+  route_stats->passed = count;
+  pthread_mutex_unlock(&route_stats->lock);
+}
+
 static void move_median(ab_route_stats *route_stats, ab_nsec cost) {
   ab_nsec median = route_stats->median, step = median / MEDIAN_STEP + MEDIAN_MIN;
-  if (median == 0) {
-    route_stats->median = cost;
+  if (!route_stats->charged) {
+    route_stats->median = route_stats->passed >= LIGHT_BEFORE ? MEDIAN_MIN : cost;
+    route_stats->charged = true;
   } else if (cost > median) {
     route_stats->median = cost - median < step ? cost : median + step;
   } else {

@@ -81,6 +81,8 @@ uint32_t ab_route_stats_changes(const ab_route_stats *route_stats);
 /* The level of the route's requests, before they have run. One that nothing is known of has that of
  * the median request: clients choose paths, and must not jump the queue by it. */
 uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route);
+/* So many requests have ended before the first charge, and were light. */
+void ab_route_stats_pass(ab_route_stats *route_stats, uint64_t count);
 /* A request is over, which has computed for this time in all. */
 void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed);
 

@@ -15,7 +15,7 @@ static inline uint8_t ab_level_of(ab_nsec computed) {
 
 /* The time by which lighter requests may go before one that came earlier. */
 static inline ab_nsec ab_level_slack(uint8_t level) {
-  static const ab_nsec slack[AB_LEVELS] = {0, 2 * AB_NSEC_PER_SEC, 5 * AB_NSEC_PER_SEC,
+  static const ab_nsec slack[AB_LEVELS] = {0, 6 * AB_NSEC_PER_SEC, 8 * AB_NSEC_PER_SEC,
                                            10 * AB_NSEC_PER_SEC};
   return slack[level];
 }

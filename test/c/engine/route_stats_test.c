@@ -372,6 +372,16 @@ CHECK_CASE(an_unknown_route_costs_what_the_median_does) {
   ab_route_stats_fini(route_stats);
 }
 
+/* Requests are measured from the first heavy one on: those before it count, too. */
+CHECK_CASE(light_requests_that_were_not_measured_count) {
+  ab_route_stats *route_stats = make();
+  ab_route_stats_pass(route_stats, 10);
+  charge(route_stats, "/hog", 1, 2000 * MS);
+  CHECK_INT(0, level(route_stats, "/light"));
+  CHECK_INT(3, level(route_stats, "/hog"));
+  ab_route_stats_fini(route_stats);
+}
+
 CHECK_CASE(a_forgotten_route_weighs_nothing) {
   ab_route_stats *route_stats = make();
   charge(route_stats, "/page", 1, 20 * MS);

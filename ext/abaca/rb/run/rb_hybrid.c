@@ -78,6 +78,8 @@ static VALUE learn(VALUE arg) {
   ab_nsec ran = *(const ab_nsec *)((void **)arg)[1];
   ab_route_stats *route_stats = ab_run_of(call->rack)->route_stats;
   ab_view path = path_of(call);
+  ab_figures figures = ab_engine_get_stats(call->rack->engine);
+  ab_route_stats_pass(route_stats, figures.requests - figures.in_app);
   if (path.ptr) ab_route_stats_charge(route_stats, ab_route_stats_path(route_stats, path), ran);
   return Qnil;
 }
