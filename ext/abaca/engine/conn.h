@@ -152,6 +152,7 @@ struct ab_engine {
   ab_list batch;          /* connections to be served in this turn */
   ab_list requests;       /* exchanges in state QUEUED, by their rank */
   ab_route_stats *routes; /* what requests compute; NULL: all are equal */
+  bool heavy_first;       /* the next one that is taken */
   ab_list events;         /* exchanges with something else to tell */
   ab_list dead;           /* connections to be freed when the step ends */
   ab_list taken_over;     /* sockets that the application owns, looked at longest ago first */

@@ -187,6 +187,8 @@ ab_exchange *ab_engine_next(ab_engine *engine, uint8_t below, ab_nsec now, unsig
 /* The level and the route of a request that was taken. */
 uint8_t ab_exchange_level(const ab_exchange *exchange);
 ab_route ab_exchange_route(const ab_exchange *exchange);
+/* The next request that is taken is the first one above the lowest level, if one waits. */
+void ab_engine_prefer_heavy(ab_engine *engine);
 /* From now on requests have their turn by what those of their routes usually compute. Borrows
  * `routes`; NULL: no longer. Before attach. */
 void ab_engine_weigh(ab_engine *engine, ab_route_stats *routes);

@@ -50,9 +50,27 @@ static ab_exchange *queue_head(const ab_engine *engine) {
   return AB_CONTAINER_OF(engine->requests.next, ab_exchange, event_link);
 }
 
+static ab_exchange *first_heavy(const ab_engine *engine, uint8_t below) {
+  ab_list_each (node, next, &engine->requests) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
+    if (exchange->level > 0 && exchange->level < below) return exchange;
+  }
+  return NULL;
+}
+
 ab_exchange *ab__queue_first(ab_engine *engine, uint8_t below) {
   ab_exchange *first = queue_head(engine);
   if (!first || !engine->routes) return first;
   while (weigh_again(engine, first)) first = queue_head(engine);
+  if (AB_UNLIKELY(engine->heavy_first)) {
+    ab_exchange *heavy = first_heavy(engine, below);
+    if (heavy) return heavy;
+  }
   return first->level < below ? first : NULL;
+}
+
+void ab_engine_prefer_heavy(ab_engine *engine) {
+  ab_engine_lock(engine);
+  engine->heavy_first = true;
+  ab_engine_unlock(engine);
 }

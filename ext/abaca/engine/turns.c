@@ -281,6 +281,7 @@ static ab_exchange *take_request(ab_engine *engine, uint8_t below, ab_head_loan 
       return NULL;
     }
   } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(exchange));
+  engine->heavy_first = false;
   *head = ab__exchange_lend(exchange);
   ab__engine_event(exchange, 0);
   ab__exchange_taken(exchange);

@@ -6,8 +6,8 @@
 #include "io/timer.h"
 #include "os/time.h"
 
-/* A thread computes for this time before it parks. After longer work of others it has half of what
- * that took, so that much light work does not stop the heavy. */
+/* A thread computes for this time before it parks. After longer work of others it has what that
+ * took, so that much light work does not stop the heavy. */
 #define SLICE      (5 * AB_NSEC_PER_MS)
 #define SLICE_MOST (20 * AB_NSEC_PER_MS)
 /* A thread may keep the interpreter's lock and hardly compute, in a call that blocks or on a busy
@@ -114,10 +114,11 @@ static void begin_beat(ab_contender *contender, uint64_t beat, ab_nsec used) {
 
 void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level) {
   if (AB_UNLIKELY(!self->pulse)) return;
-  ab_nsec used = ab_os_own_cpu_time();
+  ab_nsec used = ab_os_own_cpu_time(), process = ab_os_process_cpu_time();
   pthread_mutex_lock(&gate->lock);
   begin_beat(self, beat_of(self), used);
   gate_claim(self, self->beat, level);
+  gate->ran_at = process;
   pthread_mutex_unlock(&gate->lock);
 }
 
@@ -141,6 +142,14 @@ uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self) {
   }
   pthread_mutex_unlock(&gate->lock);
   return below > 0 ? below : 1;
+}
+
+bool ab_gate_owes_heavy(ab_gate *gate) {
+  ab_nsec used = ab_os_process_cpu_time();
+  pthread_mutex_lock(&gate->lock);
+  bool owes = used - gate->ran_at >= SLICE_MOST;
+  pthread_mutex_unlock(&gate->lock);
+  return owes;
 }
 
 /* --- looking --- */
@@ -169,12 +178,24 @@ static void gate_look_at(ab_contender *contender, ab_nsec now) {
   if (level > gate_level_of(contender, beat)) gate_claim(contender, beat, level);
 }
 
+/* Does something heavy compute, or is about to? */
+static bool heavy_computes(const ab_gate *gate, const ab_contender *self) {
+  ab_list_each (node, next, &gate->contenders) {
+    const ab_contender *other = AB_CONTAINER_OF(node, ab_contender, link);
+    uint64_t beat = beat_of(other);
+    if (other == self || is_parked(other) || !computes(other, beat)) continue;
+    if (gate_level_of(other, beat) > 0) return true;
+  }
+  return false;
+}
+
 void ab_gate_look(ab_gate *gate) {
   ab_nsec now = ab_clock_monotonic();
   pthread_mutex_lock(&gate->lock);
   ab_list_each (node, next, &gate->contenders) {
     gate_look_at(AB_CONTAINER_OF(node, ab_contender, link), now);
   }
+  if (heavy_computes(gate, NULL)) gate->ran_at = ab_os_process_cpu_time();
   pthread_mutex_unlock(&gate->lock);
 }
 
@@ -258,17 +279,6 @@ static bool others_compute(const ab_gate *gate, const ab_contender *self, bool i
   return false;
 }
 
-/* Does something heavy compute, or is about to? */
-static bool heavy_computes(const ab_gate *gate, const ab_contender *self) {
-  ab_list_each (node, next, &gate->contenders) {
-    const ab_contender *other = AB_CONTAINER_OF(node, ab_contender, link);
-    uint64_t beat = beat_of(other);
-    if (other == self || is_parked(other) || !computes(other, beat)) continue;
-    if (gate_level_of(other, beat) > 0) return true;
-  }
-  return false;
-}
-
 typedef struct tick {
   ab_nsec at, used; /* the time, and the CPU time of the process then */
 } tick;
@@ -326,7 +336,7 @@ ab_nsec ab_gate_park(ab_gate *gate, ab_contender *self, bool (*wanted)(void *ctx
   self->goes_on = true;
   self->slice_from = ab_os_own_cpu_time();
   self->slice_since = now.at;
-  ab_nsec length = (now.used - from.used) / 2;
+  ab_nsec length = now.used - from.used;
   self->slice_length = length < SLICE ? SLICE : length > SLICE_MOST ? SLICE_MOST : length;
   pthread_mutex_unlock(&gate->lock);
   return now.at - from.at;

@@ -70,6 +70,10 @@ void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level);
 /* Requests may begin that are below this level: AB_LEVELS: all; the lightest may always. */
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self);
 
+/* Has light work gone on for long enough while nothing heavy had begun, so that something heavy is
+ * to begin before what is lighter? */
+bool ab_gate_owes_heavy(ab_gate *gate);
+
 /* For the standby: notes what the threads have computed, and which block. */
 void ab_gate_look(ab_gate *gate);
 /* What the thread has computed in its beat, as of the last look; UINT64_MAX: it blocks. */

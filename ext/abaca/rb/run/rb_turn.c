@@ -43,7 +43,11 @@ static uint8_t may_begin(ab_driver *driver) {
 uint8_t ab__turn_below(ab_driver *driver) {
   ab_gate *gate = &driver->run->rack.lead.gate;
   uint8_t below = ab_gate_below(gate, &driver->runner.participant.contender);
-  if (below < AB_LEVELS) atomic_store(&gate->shut, true);
+  if (below < AB_LEVELS) {
+    atomic_store(&gate->shut, true);
+  } else if (ab_gate_owes_heavy(gate)) {
+    ab_engine_prefer_heavy(driver->run->rack.engine);
+  }
   return below;
 }
 
