@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "io/timer.h"
+#include "os/process.h"
 #include "os/time.h"
 
 /* A thread computes for this time before it parks. After longer work of others it has what that
@@ -171,7 +172,7 @@ static void gate_look_at(ab_contender *contender, ab_nsec now) {
     return;
   }
   bool hardly = used - contender->used < (now - contender->looked) / HARDLY;
-  contender->blocks = hardly && !ab_os_thread_is_runnable(&contender->clock);
+  contender->blocks = hardly && !ab_os_thread_is_runnable(contender->clock.thread);
   contender->used = used;
   contender->looked = now;
   uint8_t level = level_now(used - contender->from, now - contender->since);
@@ -274,7 +275,7 @@ static bool others_compute(const ab_gate *gate, const ab_contender *self, bool i
   ab_list_each (node, next, &gate->contenders) {
     const ab_contender *other = AB_CONTAINER_OF(node, ab_contender, link);
     if (other == self || is_parked(other) || !gate_is_away(beat_of(other))) continue;
-    if (!idle || ab_os_thread_is_runnable(&other->clock)) return true;
+    if (!idle || ab_os_thread_is_runnable(other->clock.thread)) return true;
   }
   return false;
 }

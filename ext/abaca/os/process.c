@@ -2,7 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #ifdef AB_HAS_THREAD_IDS
@@ -40,9 +43,22 @@ size_t ab_os_most_mappings(void) {
   char text[32];
   return read_file("/proc/sys/vm/max_map_count", text, sizeof text) ? strtoul(text, NULL, 10) : 0;
 }
+
+/* proc(5): the state is the first word behind the name, which may hold any bytes. */
+bool ab_os_thread_is_runnable(uint32_t thread) {
+  char path[64], text[128];
+  snprintf(path, sizeof path, "/proc/self/task/%" PRIu32 "/stat", thread);
+  if (!read_file(path, text, sizeof text)) return false;
+  const char *name_end = strrchr(text, ')');
+  return name_end && name_end[1] == ' ' && name_end[2] == 'R';
+}
 #else
 uint64_t ab_os_resident(void) {
   return 0;
+}
+
+bool ab_os_thread_is_runnable(uint32_t thread AB_UNUSED) {
+  return false;
 }
 
 size_t ab_os_most_mappings(void) {

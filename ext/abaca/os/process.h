@@ -8,6 +8,9 @@
 
 /* The number by which the system names this thread to other processes; 0: it has none. */
 uint32_t ab_os_thread_id(void);
+/* Does a thread of this process, by that number, run, or wait for nothing but a processor? False
+ * where that cannot be known. */
+bool ab_os_thread_is_runnable(uint32_t thread);
 /* Bytes of memory that the process has; 0: not known. */
 uint64_t ab_os_resident(void);
 /* How many mappings a process may have; 0: not known, or as many as it wants. */
