@@ -116,10 +116,11 @@ module Abaca
     # @param seconds [Float] its length so far
     # @param env [Hash, nil] the request's env
     # @param place [String] where: a line of the app, if there is one
-    # @param late [Boolean] whether in code that Ruby could not interrupt
+    # @param late [Boolean, :blocks] whether in code that Ruby could not interrupt, or in a call that blocked the thread
     def stall(seconds, env, place, late)
       who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
-      where = late ? ", in code that Ruby cannot interrupt; it has come back to" : ":"
+      where = { true => ", in code that Ruby cannot interrupt; it has come back to",
+                :blocks => ", in a call that blocks the thread; it has come back to" }.fetch(late, ":")
       advice = "such work belongs in Abaca.offload { } or on a thread route, or in smaller pieces (docs/stalls.md)"
       problem(:warn, "#{who} for #{(seconds * 1000).round} ms#{where}",
               details: [*frames([place]), "  #{advice}"], key: "code.stacktrace", facts: request_facts(env))

@@ -28,11 +28,15 @@ module Abaca
     # @param seconds [Float] how long the loop had been kept when this was noticed
     # @param env [Hash, nil] of the request; nil for none
     # @param backtrace [Array<String>] of the code that kept it
-    # @param late [Boolean] whether that was in code which Ruby could not interrupt
+    # @param late [Boolean, :blocks] whether that was in code which Ruby could not interrupt, or in a call that blocked
     # @param request [Integer, nil] its number
     # @param since [Float, nil] when it began to keep the loop, on the monotonic clock
-    def call(seconds, env, backtrace, late, request = nil, since = nil)
-      @events&.call(since ? [@clock.call - since, seconds].max : seconds, env, backtrace, request)
+    # @param delays [Boolean] whether something lighter has waited because of it: only then it is logged
+    # @param again [Boolean] whether it was told before, when nothing had
+    def call(seconds, env, backtrace, late, request = nil, since = nil, delays = true, again = false)
+      @events&.call(since ? [@clock.call - since, seconds].max : seconds, env, backtrace, request) unless again
+      return unless delays
+
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
       place = Frames.top(backtrace).to_s
       return unless first?(loads ? :loading : place)

@@ -22,6 +22,9 @@ class OverloadStallsTest < Minitest::Test
       case env["PATH_INFO"]
       when "/burn" then warn("burning") || burn.call(Integer(env["QUERY_STRING"]))
       when "/compute" then warn("computing") || (nil until $over)
+      when "/short"
+        limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.002
+        nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < limit
       when "/lock" then File.open("lock") { |file| file.flock(File::LOCK_EX) }
       when "/exit" then warn("exiting") || exit(7)
       when "/fork"
@@ -65,6 +68,49 @@ class OverloadStallsTest < Minitest::Test
     command.signal(:TERM)
     assert_equal 0, command.wait.exitstatus
     assert_equal 1, command.text.scan("(GET /compute) has kept its loop").size, command.text
+  end
+
+  # A page of its own that takes long keeps nobody waiting, and equals could not have been served sooner.
+  def test_what_keeps_nobody_waiting_is_not_logged
+    command = run_abaca(RACKUP)
+    alone = connect(command.port).write(format(GET, "/burn?1"))
+    assert_equal "/burn", alone.read.body
+    equals = Array.new(3) { connect(command.port).write(format(GET, "/burn?1")) }
+    assert_burnt(equals)
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+    refute_match(/has kept its loop/, command.text)
+  end
+
+  def test_a_call_that_blocks_is_named_as_such
+    File.open(File.join(@directory, "lock"), "w") do |lock|
+      lock.flock(File::LOCK_EX)
+      command = run_abaca(RACKUP, config: "spare_loops 0")
+      blocked = connect(command.port).write(format(GET, "/lock"))
+      other = connect(command.port).write(format(GET, "/"))
+      assert other.silent?(0.5)
+      lock.flock(File::LOCK_UN)
+      assert_equal %w[/lock /], [blocked, other].map { |client| client.read.body }
+      command.wait_for(%r{\(GET /lock\) has kept its loop for \d+ ms, in a call that blocks the thread; it has come})
+    end
+  end
+
+  # As in a container that has used up its share, or beside others on the machine: time in which the process does not
+  # run is nobody's fault.
+  def test_a_process_that_the_kernel_does_not_run
+    command = run_abaca(RACKUP)
+    client = connect(command.port, timeout: 60)
+    2.times do
+      client.write(format(GET, "/short"))
+      20.times do
+        command.signal(:STOP)
+        sleep 0.075
+        command.signal(:CONT)
+        sleep 0.025
+      end
+      assert_equal "/short", client.read.body
+    end
+    refute_match(/has kept its loop|warning/, command.text.lines.grep_v(/timer_create failed/).join)
   end
 
   def test_others_go_on_while_eight_compute

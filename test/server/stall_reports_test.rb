@@ -48,6 +48,24 @@ class StallReportsTest < Minitest::Test
     assert_equal 3, lines.size
   end
 
+  # What nobody has waited for is an event, and no line of the log; nor is it two events when somebody does.
+  def test_only_what_delays_others_is_logged
+    noted = []
+    reports = Abaca::StallReports.new(@log, ->(*facts) { noted << facts })
+    reports.call(0.102, ENV_OF, [APP], false, 7, nil, false)
+    assert_equal ["", ""], said
+    reports.call(0.2, ENV_OF, [APP], false, 7, nil, true, true)
+    assert_equal [[0.102, ENV_OF, [APP], 7]], noted
+    assert_match(/\(GET \/report\) has kept its loop for 200 ms/, said.last)
+  end
+
+  def test_a_call_that_blocks
+    @reports.call(0.4, ENV_OF, [APP], :blocks)
+    @reports.call(0.4, ENV_OF, [GEM], true)
+    assert_match(/for 400 ms, in a call that blocks the thread; it has come back to\n +app.*for 400 ms, in code that Ruby/m,
+                 said.last)
+  end
+
   def test_code_that_is_loaded_in_the_first_minute
     LOADING.each { |frame| report(GEM, frame, APP) }
     out, err = said

@@ -29,12 +29,13 @@ typedef struct ab_participant {
   ab_contender contender;
 
   /* The rest is guarded by the lead's lock; what the standby knows of the thread: */
-  ab_list link;  /* in lead->participants */
-  uint64_t beat; /* when it last looked */
-  ab_nsec since; /* when it first saw this beat */
-  bool deprived; /* it lost the lead in this beat */
-  bool stalled;  /* ... and is away for so much time that another thread has to lead */
-  bool reported; /* that it is away was told */
+  ab_list link;     /* in lead->participants */
+  uint64_t beat;    /* when it last looked */
+  ab_nsec since;    /* when it first saw this beat */
+  bool deprived;    /* it lost the lead in this beat */
+  bool stalled;     /* ... and is away for so much time that another thread has to lead */
+  bool delays;      /* something lighter has waited since */
+  uint8_t reported; /* that it is away was told, and whether it delays others */
 } ab_participant;
 
 typedef struct ab_lead {

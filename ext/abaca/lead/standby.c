@@ -55,10 +55,14 @@ struct ab_standby {
   ab_standby_stats stats;
 };
 
+/* What was told of a participant that is away. */
+enum { REPORTED_NOT, REPORTED, REPORTED_DELAY };
+
 typedef struct sight {
   unsigned away, stalled;
   bool moved;             /* a thread is somewhere else than at the last look */
-  bool starved;           /* a thread waits for the interpreter's lock */
+  bool waits;             /* a thread waits for the interpreter's lock ... */
+  bool starved;           /* ... which is to be nudged for it */
   bool nudge;             /* ... and has for long */
   bool sampled;           /* samples of a thread are taken */
   bool call;              /* the application's side is needed */
@@ -76,15 +80,30 @@ static bool is_away(uint64_t beat) {
 
 static void stall_ended(ab_standby *standby, const ab_participant *participant, ab_nsec now) {
   ab_nsec length = now - participant->since;
-  if (participant->reported && length > standby->stats.longest) standby->stats.longest = length;
+  bool reported = participant->reported != REPORTED_NOT;
+  if (reported && length > standby->stats.longest) standby->stats.longest = length;
 }
 
-static void report(ab_standby *standby, ab_participant *participant, ab_nsec now) {
+/* Time counts in which it has computed, or blocked the thread: not that in which others had the
+ * processor, or it was parked. One that waits for the interpreter's lock is delayed itself. */
+static bool is_due(const ab_standby *standby, const ab_participant *participant, ab_nsec now) {
   ab_nsec after = standby->options.report_after;
-  if (!after || participant->reported || now - participant->since < after) return;
-  participant->reported =
-      standby->calls.report(standby->ctx, participant, participant->beat, participant->since);
-  standby->stats.reported += participant->reported;
+  if (!after || now - participant->since < after) return false;
+  if (ab_pulse_waits(&participant->pulse)) return true;
+  ab_gate *gate = &standby->lead->gate;
+  return ab_gate_used(gate, &participant->contender, participant->beat) >= after;
+}
+
+/* Once, and once more when something lighter has waited. */
+static void report(ab_standby *standby, ab_participant *participant, ab_nsec now) {
+  bool delays = participant->delays || ab_pulse_waits(&participant->pulse);
+  uint8_t kind = delays ? REPORTED_DELAY : REPORTED;
+  if (participant->reported >= kind || !is_due(standby, participant, now)) return;
+  if (!standby->calls.report(standby->ctx, participant, participant->beat, participant->since,
+                             delays))
+    return;
+  standby->stats.reported += participant->reported == REPORTED_NOT;
+  participant->reported = kind;
 }
 
 /* At one time of all that have been away for long enough. */
@@ -115,13 +134,17 @@ static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec no
     stall_ended(standby, participant, now);
     participant->beat = beat;
     participant->since = now;
-    participant->deprived = participant->stalled = participant->reported = false;
+    participant->deprived = participant->stalled = participant->delays = false;
+    participant->reported = REPORTED_NOT;
     sight->moved = true;
   }
   if (!is_away(beat)) return;
   sight->away++;
   /* Reading takes microseconds: a thread that still reads waits, and no other can lead. */
-  if (ab_pulse_waits(&participant->pulse)) look_at_starved(standby, participant, now, sight);
+  if (ab_pulse_waits(&participant->pulse)) {
+    sight->waits = true;
+    look_at_starved(standby, participant, now, sight);
+  }
   if (participant->stalled) sight->stalled++;
   report(standby, participant, now);
   sample(standby, participant, now, sight);
@@ -197,13 +220,28 @@ static bool has_opened(const ab_standby *standby) {
   return lead->turns->has_news(lead->engine, ab_gate_below(&lead->gate, NULL));
 }
 
+/* Does something lighter wait because of one that is away? A thread that starves may be about to
+ * run that; else it is in the queue. */
+static void look_at_delays(const ab_standby *standby, ab_nsec now, const sight *sight) {
+  ab_lead *lead = standby->lead;
+  ab_list_each (node, tmp, &lead->participants) {
+    ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
+    if (!is_away(participant->beat) || participant->delays) continue;
+    if (now - participant->since < HEAVY || ab_pulse_waits(&participant->pulse)) continue;
+    uint8_t level = ab_gate_level(&participant->contender);
+    participant->delays =
+        sight->waits || lead->turns->has_news(lead->engine, level > 0 ? level : 1);
+  }
+}
+
 static sight look(ab_standby *standby, ab_nsec now) {
   sight sight = {0};
-  ab_gate_look(&standby->lead->gate);
-  sight.opened = has_opened(standby);
   ab_list_each (node, tmp, &standby->lead->participants) {
     look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
   }
+  ab_gate_look(&standby->lead->gate);
+  sight.opened = has_opened(standby);
+  look_at_delays(standby, now, &sight);
   if (sight.sampled && now >= standby->sample_at) standby->sample_at = now + SAMPLE;
   if (sight.starved) standby->nudge_at = now + standby->options.starve_after / NUDGES;
   if (standby->options.pass_after) {

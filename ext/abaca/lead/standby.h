@@ -32,9 +32,10 @@ typedef struct ab_standby_calls {
   /* A participant waits for the interpreter's lock. Several times in starve_after: at first to see
    * which thread has it, then, when it has waited for long, for the lock to be passed on. */
   void (*nudge)(void *ctx, bool long_enough);
-  /* The thread has been away for report_after, in this beat, whether it led or not. At each look,
-   * until it returns true; the lead's lock is held. */
-  bool (*report)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since);
+  /* The thread has computed or blocked for report_after in this beat, whether it led or not;
+   * `delays`: something lighter has waited because of it, which may be told later than the rest. At
+   * each look, until it returns true; the lead's lock is held. */
+  bool (*report)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since, bool delays);
   /* A sample of the thread is due, which is away in this beat; what counts of it began at `from`.
    * The lead's lock is held. */
   void (*sample)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec from);

@@ -19,7 +19,7 @@ typedef struct stage {
   ab_lead lead;
   ab_participant main, spare;
   ab_standby *standby;
-  atomic_uint called, noticed, nudged, reported;
+  atomic_uint called, noticed, nudged, reported, delays;
   atomic_uint sampled, early; /* ... before that was due */
   atomic_uint kept, again;    /* looks at a thread of a pool, which is away with the lead */
   _Atomic bool passes;        /* ... and loses it */
@@ -38,7 +38,9 @@ static void nudge(void *ctx, bool long_enough) {
 }
 
 /* It is heard the second time. */
-static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since) {
+static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since,
+                   bool delays) {
+  if (delays) atomic_fetch_add(&((stage *)ctx)->delays, 1);
   if (!(beat & 1) || since != participant->since) return false;
   return atomic_fetch_add(&((stage *)ctx)->reported, 1) == 1;
 }

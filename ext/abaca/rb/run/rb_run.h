@@ -28,7 +28,8 @@ typedef struct ab_driver {
    * belongs to a question is stored before its beat, and loaded after it: all seq_cst. Partners:
    * report, and tell. */
   _Atomic uint64_t asked, told;
-  _Atomic ab_nsec asked_at, asked_since; /* when, and since when the thread was away */
+  _Atomic bool asked_delays, told_delays; /* whether something lighter has waited */
+  _Atomic ab_nsec asked_at, asked_since;  /* when, and since when the thread was away */
   /* rb_stall_samples.c: the beat of which the standby wants a sample, or 0, and from when on its
    * time counts; the last one of which there is one, and when that was taken. Ordered as above. */
   _Atomic uint64_t sample;

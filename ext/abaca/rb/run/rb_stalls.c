@@ -138,12 +138,15 @@ static void nudge(void *ctx, bool long_enough) {
   ab_job_trigger(run);
 }
 
-static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since) {
+static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since,
+                   bool delays) {
   ab_driver *driver = ab_driver_of_participant(participant);
-  if (atomic_load(&driver->told) == beat) return true;
-  if (atomic_load(&driver->asked) != beat) {
+  bool told = atomic_load(&driver->told) == beat;
+  if (told && (atomic_load(&driver->told_delays) || !delays)) return true;
+  if (atomic_load(&driver->asked) != beat || atomic_load(&driver->asked_delays) != delays) {
     atomic_store(&driver->asked_at, ab_clock_monotonic());
     atomic_store(&driver->asked_since, since);
+    atomic_store(&driver->asked_delays, delays);
     atomic_store(&driver->asked, beat);
   }
   ab_job_trigger(ctx);
@@ -204,24 +207,35 @@ static bool keeps(const ab_driver *driver, bool ours) {
   return ours || atomic_load(&driver->runner.participant.pulse.starved);
 }
 
+/* How it has kept the loop, for the reporter: true when Ruby could not interrupt it, for as long as
+ * a stall may take; :blocks when it has hardly computed meanwhile. */
+static VALUE how(const ab_driver *driver, bool ours, ab_nsec kept, ab_nsec late) {
+  if (late < driver->run->stalls.options.report_after) return Qfalse;
+  if (!ours) return Qtrue;
+  const ab_contender *contender = &driver->runner.participant.contender;
+  ab_nsec used = ab_gate_used_here(&driver->run->rack.lead.gate, contender);
+  return used < kept / 2 ? ID2SYM(rb_intern("blocks")) : Qtrue;
+}
+
 /* Records where the thread is; for one that waits for the GVL, where the GVL's owner is. */
 static void tell(ab_driver *driver, bool ours) {
   uint64_t beat = atomic_load(&driver->runner.participant.pulse.beat);
   if (AB_LIKELY(atomic_load(&driver->asked) != beat) || !(beat & 1)) return;
-  if (atomic_load(&driver->told) == beat) return;
+  bool again = atomic_load(&driver->told) == beat, delays = atomic_load(&driver->asked_delays);
+  if (again && (!delays || atomic_load(&driver->told_delays))) return;
   if (!keeps(driver, ours)) return;
   ab_run *run = driver->run;
   ab_nsec now = ab_clock_monotonic(), asked = atomic_load(&driver->asked_at);
-  double time = (double)(now - atomic_load(&driver->asked_since)) / (double)AB_NSEC_PER_SEC;
-  /* The first safe point for as long as a stall may take. */
-  bool late = now - asked >= run->stalls.options.report_after;
+  ab_nsec kept = now - atomic_load(&driver->asked_since);
   const ab_call *call = ours ? ab_stalls_current_call(driver) : NULL;
   VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
-  VALUE record =
-      rb_ary_new_from_args(6, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse, id,
-                           ab_float_seconds(atomic_load(&driver->asked_since)));
+  VALUE record = rb_ary_new_from_args(8, ab_float_seconds(kept), env, rb_make_backtrace(),
+                                      how(driver, ours, kept, now - asked), id,
+                                      ab_float_seconds(atomic_load(&driver->asked_since)),
+                                      delays ? Qtrue : Qfalse, again ? Qtrue : Qfalse);
   rb_ary_push(run->stalls.records, record);
-  run->stalls.count++;
+  run->stalls.count += !again;
+  atomic_store(&driver->told_delays, delays);
   atomic_store(&driver->told, beat);
 }
 
@@ -313,8 +327,8 @@ void ab_stalls_end(ab_run *run) {
   }
   ab_lead_part(&run->rack.lead, &run->main.runner.participant);
   ab_gate_part(&run->rack.lead.gate, &run->main.runner.participant.contender);
-  ab_nsec longest = ab_standby_get_stats(standby).longest;
-  if (longest > run->stalls.longest) run->stalls.longest = longest;
+  ab_standby_stats stats = ab_standby_get_stats(standby);
+  if (stats.longest > run->stalls.longest) run->stalls.longest = stats.longest;
   ab_standby_stop(standby);
   ab_spares_part(run);
   ab_turn_log_stalls(&run->stalls);

@@ -179,7 +179,7 @@ static VALUE write_notice(VALUE arg) {
 
 static VALUE write_record(VALUE arg) {
   const VALUE *argv = (const VALUE *)arg;
-  return rb_funcallv(argv[0], rb_intern("call"), 6, RARRAY_CONST_PTR(argv[1]));
+  return rb_funcallv(argv[0], rb_intern("call"), 8, RARRAY_CONST_PTR(argv[1]));
 }
 
 void ab_turn_log_stalls(ab_stalls *stalls) {
