@@ -143,7 +143,6 @@ static void look_beside_siblings(ab_engine *engine) {
   engine->look_at = engine->now + AB_LOOK;
   if (engine->rest_until || engine->withheld || ab__balance_leaves(engine)) return;
   ab__services_invite(engine, AB_LOOK_ACCEPTS);
-  ab__balance_invite(engine, AB_LOOK_ACCEPTS);
 }
 
 void ab__engine_look(ab_engine *engine) {

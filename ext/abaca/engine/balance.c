@@ -2,28 +2,25 @@
 #include "engine/balance.h"
 
 #include "engine/move.h"
+#include "engine/queue.h"
 
 /* A worker turns each second, for its heartbeat: one that has not for this time stands still. */
 #define STANDS_STILL (2500 * AB_NSEC_PER_MS)
-/* A peak of pressure fades to nothing in this time. */
+/* A peak of the wait fades to nothing in this time, and what is certain of it rises as fast. */
 #define FADE (100 * AB_NSEC_PER_MS)
 /* Looks of a worker that is shut, AB_LOOK apart, that believe the page. */
 #define TRUSTING_LOOKS 100
 /* How often the kernel may tell a worker of connections before it is the last one to be told. */
 #define TURNS_IN_FRONT 4
-/* The least time between two measures of pressure. */
+#define NSEC_PER_US    (AB_NSEC_PER_MS / 1000)
+/* The least time between two measures. */
 #define SAMPLE AB_NSEC_PER_MS
-/* A request that waits, in the unit of pressure; the most that are counted. */
-#define ONE  16u
+/* The most requests, or connections, that are counted. */
 #define MOST 1024u
-/* A worker that is full and has taken no request for this time does not get on. */
-#define GETS_ON (20 * AB_NSEC_PER_MS)
-/* So many measures in a row have to agree that another worker has less to do. */
-#define AGREE 2
+/* The pace is that of the last one or two of these. */
+#define PACE_TIME AB_NSEC_PER_SEC
 /* Connections that one turn gives away, or takes. */
 #define BALANCE_MOVES 32u
-/* Between two times at which a worker that has room gives some away: what has gone is seen then. */
-#define GIVE_AGAIN FADE
 /* After the worker had to take back what it gave away. */
 #define OFFER_AGAIN (100 * AB_NSEC_PER_MS)
 
@@ -41,6 +38,8 @@ int ab_engine_join(ab_engine *engine, const ab_siblings *siblings) {
       .siblings = *siblings,
       .watch = {.ready = relay_ready, .fd = relay ? relay[0] : -1, .roams = true},
       .relay = relay ? relay[1] : -1,
+      .busy = FADE, /* at first a request takes what it computes */
+      .done = FADE,
   };
   ab_engine_lock(engine);
   engine->balance = balance;
@@ -60,19 +59,19 @@ bool ab_engine_has_siblings(const ab_engine *engine) {
 
 /* --- the page --- */
 
-static void set_peak(ab_engine *engine, uint32_t peak) {
+static void set_peak(ab_engine *engine, ab_nsec peak) {
   engine->balance->peak = peak;
   engine->balance->peaked = engine->now;
-  AB_SHOW(engine, pressure, peak);
+  ab_nsec us = peak / NSEC_PER_US;
+  AB_SHOW(engine, pressure, us < UINT32_MAX ? (uint32_t)us : UINT32_MAX);
 }
 
-static uint32_t fade(uint32_t peak, ab_nsec age) {
-  if (age >= FADE) return 0;
-  return (uint32_t)(peak * (uint64_t)(FADE - age) / FADE);
+static ab_nsec fade(ab_nsec peak, ab_nsec age) {
+  return age < FADE ? peak - peak / FADE * age - peak % FADE * age / FADE : 0;
 }
 
 /* What comes during a turn is seen by the next one, so it lasts for as long as a turn does. */
-static uint32_t peak_now(const ab_engine *engine) {
+static ab_nsec peak_now(const ab_engine *engine) {
   const ab_balance *balance = engine->balance;
   ab_nsec age = engine->now - balance->peaked;
   return age > balance->turn_time ? fade(balance->peak, age - balance->turn_time) : balance->peak;
@@ -88,29 +87,28 @@ void ab__balance_note(ab_engine *engine) {
   if (engine->paused) engine->look_at = engine->now + AB_LOOK;
 }
 
+/* The time by which a request takes longer than it should. */
+static ab_nsec overdue(ab_nsec due, ab_nsec now) {
+  return due && now > due ? now - due : 0;
+}
+
 /* What there is to know of the siblings that serve. */
 typedef struct survey {
-  bool serves;             /* one does */
-  bool shut;               /* one takes none, or stands still */
-  uint32_t room;           /* how many take connections */
-  uint32_t least, busiest; /* of these: peaks of pressure, */
-  uint64_t sum;            /* ... and of all together */
+  bool serves;     /* one does */
+  uint32_t room;   /* how many take new connections */
+  uint32_t others; /* how many turn: to wait there is as good as here */
+  ab_nsec sum;     /* of these: how long a request would wait, at most */
 } survey;
 
 static void count_in(survey *survey, const ab_page_glance *other, ab_nsec now) {
   if (other->state != AB_PAGE_SERVING) return;
   survey->serves = true;
-  if (other->shut || other->turned + STANDS_STILL <= now) {
-    survey->shut = true;
-    return;
-  }
+  if (other->turned + STANDS_STILL <= now) return;
+  if (!other->shut) survey->room++;
+  survey->others++;
   /* One that has work measures when it comes to it, however long that takes. */
-  ab_nsec age = other->rests && now > other->turned ? now - other->turned : 0;
-  uint32_t peak = fade(other->pressure < MOST * ONE ? other->pressure : MOST * ONE, age);
-  if (survey->room == 0 || peak < survey->least) survey->least = peak;
-  if (peak > survey->busiest) survey->busiest = peak;
-  survey->sum += peak;
-  survey->room++;
+  ab_nsec age = other->due == 0 && now > other->turned ? now - other->turned : 0;
+  survey->sum += fade(other->pressure * NSEC_PER_US, age) + overdue(other->due, now);
 }
 
 static survey look_around(const ab_engine *engine) {
@@ -128,9 +126,9 @@ bool ab__balance_leaves(ab_engine *engine) {
   return ++engine->balance->looks % TRUSTING_LOOKS != 0 && look_around(engine).room > 0;
 }
 
-/* What each would have if all had the same. */
-static uint32_t even_share(const survey *others, uint32_t own) {
-  return (uint32_t)((others->sum + own) / (others->room + 1));
+/* The wait if it were the same everywhere. */
+static ab_nsec even_share(const survey *others, ab_nsec own) {
+  return (others->sum + own) / (others->others + 1);
 }
 
 /* --- new connections --- */
@@ -151,45 +149,85 @@ static void look_at_all(ab_engine *engine) {
   if (engine->balance->watch.events) engine->balance->called = true;
 }
 
-/* --- pressure --- */
+/* --- how long a request waits --- */
 
-/* No more than MOST. */
-static uint64_t add_length(uint64_t count, const ab_list *head) {
-  const ab_list *node = head->next;
-  for (; node != head && count < MOST; node = node->next) count++;
-  return count < MOST ? count : MOST;
+/* What it costs in the time of this worker, which may have a part of a processor only. */
+static ab_nsec time_of(const ab_balance *balance, ab_nsec cost) {
+  return (ab_nsec)((double)cost * balance->busy / balance->done);
 }
 
-/* Requests that wait for the engine, for a place, and, where they compute, in the application. */
-static uint32_t waiting_now(const ab_engine *engine) {
-  const ab_figures *stats = &engine->own_stats;
-  uint64_t count = stats->waiting - stats->held;
-  if (engine->balance->siblings.computes) count += ab__engine_taken(engine);
-  count = add_length(count, &engine->batch);
-  count = add_length(count, &engine->later);
-  return (uint32_t)add_length(count, &engine->app_later);
+static bool is_behind(const ab_engine *engine) {
+  return is_shut(engine) || engine->own_stats.waiting > engine->own_stats.held;
 }
 
-/* How many wait changes from turn to turn, the more so the more connections are busy. What is
- * certain lies between the pressure, which rises slowly, since many requests at once may be over
- * soon, and falls at once, and the peak, which is reached at once and fades. */
-static void sample(ab_engine *engine) {
+void ab__balance_took(ab_engine *engine, ab_nsec cost) {
   ab_balance *balance = engine->balance;
-  uint32_t now = waiting_now(engine) * ONE, before = balance->pressure;
-  if (balance->requests != engine->taken) balance->got_on = balance->sampled;
-  balance->requests = engine->taken;
-  balance->sampled = engine->now;
-  bool rises = now > before && !is_shut(engine);
-  balance->pressure = rises ? before + (now - before + 3) / 4 : now;
-  if (now >= peak_now(engine)) set_peak(engine, now);
+  balance->taken += cost;
+  balance->last = time_of(balance, cost);
+  balance->due = engine->latest + balance->last;
+  if (!balance->siblings.computes) AB_PUT(engine->stats->due, balance->due);
 }
 
 void ab__balance_rest(ab_engine *engine) {
   ab_balance *balance = engine->balance;
+  if (is_behind(engine)) return;
   bool works = balance->siblings.computes && engine->own_stats.in_app > 0;
+  AB_PUT(engine->stats->due, works ? UINT64_MAX : 0);
   if (works) return;
   balance->rests = true;
-  AB_PUT(engine->stats->rests, 1);
+  balance->wait = balance->due = 0;
+}
+
+/* The time in which requests waited all along, and what those would have cost that were taken. */
+static void note_pace(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  ab_nsec time = engine->now - balance->sampled;
+  bool waits = engine->own_stats.waiting > engine->own_stats.held;
+  if (waits && balance->waited) {
+    balance->busy += (double)(time < PACE_TIME ? time : PACE_TIME);
+    balance->done += (double)balance->taken;
+  }
+  if (balance->busy > 2 * PACE_TIME) {
+    balance->busy /= 2;
+    balance->done /= 2;
+  }
+  balance->taken = 0;
+  balance->waited = waits;
+}
+
+/* No more than MOST. */
+static ab_nsec add_length(ab_nsec count, const ab_list *head) {
+  const ab_list *node = head->next;
+  for (; node != head && count < MOST; node = node->next) count++;
+  return count;
+}
+
+/* Of the requests that wait for the engine or a place, and those that compute. */
+static ab_nsec wait_now(ab_engine *engine) {
+  const ab_balance *balance = engine->balance;
+  ab_nsec unread = add_length(add_length(0, &engine->batch), &engine->later);
+  ab_nsec cost = add_length(unread, &engine->app_later) * ab__queue_guess(engine);
+  ab_nsec wait = time_of(balance, cost + ab__queue_cost(engine, MOST));
+  if (balance->siblings.computes) return wait + ab__engine_taken(engine) * balance->last;
+  return balance->due ? wait + balance->last : wait;
+}
+
+static ab_nsec own_overdue(const ab_engine *engine) {
+  return is_behind(engine) ? overdue(engine->balance->due, engine->now) : 0;
+}
+
+/* How many wait changes from turn to turn, the more so the more connections are busy. What is
+ * certain lies between `wait`, which rises slowly, since many requests at once may be over soon,
+ * and falls at once, and the peak, which is reached at once and fades. */
+static void sample(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  note_pace(engine);
+  ab_nsec peak = wait_now(engine), now = peak + own_overdue(engine), before = balance->wait;
+  ab_nsec since = balance->woke > balance->sampled ? balance->woke : balance->sampled;
+  balance->wait = now > before ? now - fade(now - before, engine->now - since) : now;
+  balance->sampled = engine->now;
+  if (peak >= peak_now(engine)) set_peak(engine, peak);
+  if (is_behind(engine)) AB_PUT(engine->stats->due, balance->due);
 }
 
 /* --- giving connections away --- */
@@ -210,78 +248,64 @@ static bool give(ab_conn *conn) {
   return err != AB_AGAIN; /* one that cannot go stays, and the next one may */
 }
 
-/* Requests that wait for a place, oldest first. Returns how many may still go. */
-static uint32_t give_requests(ab_engine *engine, uint32_t count) {
-  ab_list_each (node, next, &engine->requests) {
-    ab_conn *conn = AB_CONTAINER_OF(node, ab_exchange, event_link)->conn;
-    if (count == 0) break;
-    if (!ab__conn_can_move(conn)) continue;
-    if (!give(conn)) return 0;
-    count--;
+/* What may still be given away in this turn: connections, and what their requests take. */
+typedef struct gift {
+  uint32_t count;
+  ab_nsec time;
+} gift;
+
+/* It has to make the waits more equal, and they are estimates: three quarters of its time will do.
+ */
+static bool is_worth(const gift *gift, ab_nsec time) {
+  return gift->time >= time - time / 4;
+}
+
+static bool give_one(gift *gift, ab_conn *conn, ab_nsec time) {
+  gift->time -= time < gift->time ? time : gift->time;
+  return give(conn) && --gift->count > 0;
+}
+
+/* Requests that wait for a place, those that have to wait longest first. True if more may go. */
+static bool give_requests(ab_engine *engine, gift *gift) {
+  for (ab_list *node = engine->requests.prev, *next; node != &engine->requests; node = next) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
+    ab_nsec time = time_of(engine->balance, exchange->cost);
+    next = node->prev;
+    if (!is_worth(gift, time) || !ab__conn_can_move(exchange->conn)) continue;
+    if (!give_one(gift, exchange->conn, time)) return false;
   }
-  return count;
+  return true;
 }
 
 /* Connections on which something has come that was not read yet, the last ones of the turn first.
  */
-static void give_ready(ab_engine *engine, uint32_t count) {
-  for (ab_list *node = engine->batch.prev, *next; node != &engine->batch && count > 0;
-       node = next) {
+static void give_ready(ab_engine *engine, gift *gift) {
+  ab_nsec time = time_of(engine->balance, ab__queue_guess(engine));
+  for (ab_list *node = engine->batch.prev, *next; node != &engine->batch; node = next) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
     next = node->prev;
     if (conn->state != AB_CONN_HEAD || !ab__conn_can_move(conn)) continue;
-    if (!give(conn)) return;
-    count--;
+    if (!is_worth(gift, time) || !give_one(gift, conn, time)) return;
   }
 }
 
-/* Even when little waits here, and much there, one of the others has at most half as much. */
-static bool has_more(const ab_engine *engine, const survey *others) {
-  uint32_t own = engine->balance->pressure;
-  return others->room > 0 && own >= 2 * ONE && own >= 2 * (uint64_t)others->least;
-}
-
-static uint32_t surplus(const survey *others, uint32_t own) {
-  uint32_t share = even_share(others, own), count = own > share ? (own - share) / ONE : 0;
-  return count < BALANCE_MOVES ? count : BALANCE_MOVES;
-}
-
-/* Of a worker with room, which may have less to do in a moment. */
-static uint32_t may_give_some(ab_engine *engine) {
-  ab_balance *balance = engine->balance;
-  survey others = look_around(engine);
-  balance->agree = has_more(engine, &others) ? balance->agree + 1 : 0;
-  if (balance->agree < AGREE) return 0;
-  balance->agree = 0;
-  return surplus(&others, peak_now(engine));
-}
-
-/* Of one that is shut: what waits, waits for nothing but others, unless it is served soon. */
-static uint32_t may_give_all(const ab_engine *engine) {
+static gift may_give(const ab_engine *engine) {
   const ab_balance *balance = engine->balance;
+  gift gift = {BALANCE_MOVES, 0};
+  bool pending = balance->return_at || balance->insists > 0; /* some may not be taken yet */
+  if (engine->draining || pending || engine->now < balance->offer_at) return gift;
   survey others = look_around(engine);
-  if (others.room == 0) return 0;
-  bool gets_on = engine->now - balance->got_on < GETS_ON;
-  return gets_on ? surplus(&others, balance->pressure + ONE - 1) : BALANCE_MOVES;
-}
-
-static uint32_t may_give(ab_engine *engine) {
-  ab_balance *balance = engine->balance;
-  bool shut = is_shut(engine), enough = balance->pressure >= (shut ? ONE : 2 * ONE);
-  if (enough && !engine->draining && engine->now >= balance->offer_at)
-    return shut ? may_give_all(engine) : may_give_some(engine);
-  balance->agree = 0;
-  return 0;
+  ab_nsec share = even_share(&others, balance->wait);
+  if (balance->wait > share) gift.time = balance->wait - share;
+  return gift;
 }
 
 static void offer(ab_engine *engine) {
-  uint32_t count = may_give(engine);
-  if (count == 0) return;
+  gift gift = may_give(engine);
+  if (gift.time == 0) return;
   uint64_t before = engine->balance->given;
-  give_ready(engine, give_requests(engine, count));
-  if (engine->balance->given == before) return;
-  stand_aside(engine);
-  if (!is_shut(engine)) engine->balance->offer_at = engine->now + GIVE_AGAIN;
+  if (give_requests(engine, &gift)) give_ready(engine, &gift);
+  if (engine->balance->given != before) stand_aside(engine);
 }
 
 void ab__balance_measure(ab_engine *engine) {
@@ -297,7 +321,7 @@ void ab__balance_listen(ab_engine *engine, bool listen) {
   ab_balance *balance = engine->balance;
   if (balance->watch.fd < 0) return;
   uint32_t events = AB_POLL_IN | AB_POLL_EXCLUSIVE;
-  if (!listen || balance->return_at || is_shut(engine)) {
+  if (!listen || balance->return_at) {
     balance->budget = 0;
     balance->called = false;
     ab_poller_unset(engine->poller, &balance->watch, false);
@@ -311,8 +335,8 @@ void ab__balance_invite(ab_engine *engine, uint32_t budget) {
   if (engine->balance->watch.fd >= 0) engine->balance->budget = budget;
 }
 
-/* Something is in the relay. A worker that is not less busy than others leaves it to
- * them, once. */
+/* Something is in the relay. A worker in which requests wait for longer than elsewhere leaves it to
+ * the others, once. */
 static void answer_call(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   balance->called = false;
@@ -322,14 +346,14 @@ static void answer_call(ab_engine *engine) {
     return;
   }
   survey others = look_around(engine);
-  uint32_t own = peak_now(engine);
-  if (!others.shut && 2 * (uint64_t)own > others.busiest) {
+  ab_nsec own = peak_now(engine) + own_overdue(engine), share = even_share(&others, own);
+  if (own > share) {
     stand_aside(engine);
     return;
   }
-  uint32_t share = even_share(&others, own), count = share > own ? (share - own) / ONE : 0;
-  if (others.shut || count > BALANCE_MOVES) count = BALANCE_MOVES;
-  ab__balance_invite(engine, count > 0 ? count : 1);
+  ab_nsec count = (share - own) / (time_of(balance, ab__queue_guess(engine)) + 1);
+  if (count > BALANCE_MOVES) count = BALANCE_MOVES;
+  ab__balance_invite(engine, count > 0 ? (uint32_t)count : 1);
 }
 
 bool ab__balance_adopt(ab_engine *engine) {
@@ -342,7 +366,7 @@ bool ab__balance_adopt(ab_engine *engine) {
   if (err == AB_AGAIN) {
     balance->budget = balance->insists = 0;
   } else if (err == AB_OK && engine->own_stats.waiting > waiting) {
-    set_peak(engine, peak_now(engine) + ONE);
+    set_peak(engine, peak_now(engine) + time_of(balance, ab__queue_guess(engine)));
   } else if (err == AB_ELIMIT) {
     engine->stats->refused++;
     ab__engine_rest(engine);
@@ -386,7 +410,7 @@ static void hand_on_some(ab_engine *engine) {
   if (engine->now >= balance->hand_on_at) {
     ab__balance_hand_on_all(engine);
   } else if (engine->now >= balance->offer_at && ab__balance_hands_on(engine)) {
-    give_ready(engine, BALANCE_MOVES);
+    give_ready(engine, &(gift){BALANCE_MOVES, UINT64_MAX});
   }
 }
 
@@ -396,20 +420,21 @@ static void note_turn(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   balance->turn_time = balance->rests ? 0 : engine->now - balance->begun;
   balance->begun = engine->now;
+  if (balance->rests) balance->woke = engine->now;
   balance->rests = false;
-  AB_PUT(engine->stats->rests, 0);
 }
 
 void ab__balance_turn(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   note_turn(engine);
-  bool accepts = !is_shut(engine) && !engine->rest_until && !engine->draining;
-  if (accepts && engine->now - balance->looked >= AB_NSEC_PER_SEC) look_at_all(engine);
+  bool takes = !engine->withheld && !engine->rest_until && !engine->draining;
+  if (takes && !engine->paused && engine->now - balance->looked >= AB_NSEC_PER_SEC)
+    look_at_all(engine);
   if (balance->watch.fd < 0) return;
   if (balance->return_at && engine->now >= balance->return_at) {
     balance->return_at = 0;
     balance->insists = 2; /* the poller tells of it after this turn */
-    ab__balance_listen(engine, accepts);
+    ab__balance_listen(engine, takes);
   }
   ab__balance_measure(engine);
   if (AB_UNLIKELY(engine->draining) && balance->hand_on_at) hand_on_some(engine);

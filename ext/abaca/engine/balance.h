@@ -5,10 +5,13 @@
  * have room; the page says which do.
  *
  * Connections that are kept stay where they were accepted, however busy that worker becomes. So
- * while requests wait here, and another worker has at most half as many, connections go into the
- * relay, until both would have the same, and whichever worker has less to do takes them, as from a
- * listener. What nobody has taken after a moment comes back. In the same way a worker that drains
- * while others go on hands on its connections. All functions run with the lock held. */
+ * each worker estimates how long a request would wait: what those before it compute, at the
+ * worker's own pace, and the time by which the present one takes longer than it should. Where that
+ * is more than the mean of all, connections go into the relay, those whose requests would wait
+ * longest first, until it is the mean, and a worker below the mean takes them, as from a listener.
+ * Thus a request moves only if that shortens its own wait by more than it lengthens that of others.
+ * What nobody has taken after a moment comes back. In the same way a worker that drains while
+ * others go on hands on its connections. All functions run with the lock held. */
 #ifndef AB_ENGINE_BALANCE_H
 #define AB_ENGINE_BALANCE_H
 
@@ -16,26 +19,29 @@
 
 typedef struct ab_balance {
   ab_siblings siblings;
-  ab_watch watch;    /* of the relay's end where connections come out; fd -1: none move */
-  int relay;         /* the other end */
-  uint32_t budget;   /* connections that may still be taken from the relay in this turn */
-  uint32_t pressure; /* requests that wait, at least */
-  uint32_t peak;     /* ... at most, at `peaked`: as in the page */
-  uint32_t agree;    /* measures in a row by which another worker has less to do */
-  uint32_t looks;    /* while it is shut: that found room elsewhere, in a row */
+  ab_watch watch;  /* of the relay's end where connections come out; fd -1: none move */
+  int relay;       /* the other end */
+  uint32_t budget; /* connections that may still be taken from the relay in this turn */
+  uint32_t looks;  /* while it is shut: that found room elsewhere, in a row */
+  ab_nsec wait;    /* how long a request that comes now will wait, at least */
+  ab_nsec peak;    /* ... at most, at `peaked`, without what is overdue: as in the page */
   ab_nsec peaked;
+  ab_nsec woke;             /* when the engine had waited for events last */
   ab_nsec begun, turn_time; /* of this turn; how long the last one took, if this followed at once */
-  uint64_t requests;        /* that were taken until the last measure */
-  uint64_t given;           /* connections, in all */
-  ab_nsec got_on;           /* the measure since which that had changed last */
-  ab_nsec looked;           /* when every listener, and the relay, was last looked at */
-  ab_nsec sampled;          /* when pressure was measured last */
-  ab_nsec offer_at;         /* no connection goes before */
-  ab_nsec return_at;        /* until then what is in the relay is left to others; 0: it is not */
+  double busy, done;        /* time in which requests waited, and what those taken had to cost */
+  ab_nsec taken;            /* what those cost that were taken since the last measure */
+  ab_nsec last;             /* the time that the one taken last should take */
+  ab_nsec due;        /* when that should be over; 0: the engine has waited for events since */
+  uint64_t given;     /* connections, in all */
+  ab_nsec looked;     /* when every listener, and the relay, was last looked at */
+  ab_nsec sampled;    /* when pressure was measured last */
+  ab_nsec offer_at;   /* no connection goes before */
+  ab_nsec return_at;  /* until then what is in the relay is left to others; 0: it is not */
   ab_nsec hand_on_at; /* while it drains: when all idle connections are offered; 0: none are */
   uint8_t insists;    /* turns, this one included, in which what is in the relay has had its time */
   bool called;        /* there is something in it */
   bool rests;         /* the engine waits for events */
+  bool waited;        /* requests did, at the last measure */
 } ab_balance;
 
 /* A turn begins, with its batch. */
@@ -47,6 +53,8 @@ static inline ab_nsec ab__balance_deadline(const ab_engine *engine) {
 }
 /* Between two steps: measures how much waits, and may give some of it away. */
 void ab__balance_measure(ab_engine *engine);
+/* A request was taken that should cost this. */
+void ab__balance_took(ab_engine *engine, ab_nsec cost);
 /* The engine is about to wait for events. */
 void ab__balance_rest(ab_engine *engine);
 /* Whether new connections are left to the others has changed. */

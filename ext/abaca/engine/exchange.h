@@ -41,6 +41,7 @@ struct ab_exchange {
   ab_nsec arrived;           /* when the request was complete, so that it could be taken */
   ab_nsec rank;              /* its place in engine->requests */
   ab_route route;            /* while it waits, if that matters; or none */
+  ab_nsec cost;              /* what it will compute, probably */
   uint32_t weighed;          /* how often routes had changed when its level was looked up */
   uint32_t consume;          /* bytes of the connection's input that go when it is taken */
   int32_t body_error;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/queue.h"
 #include "io/relay.h"
 
 #define MARK       0x61626d31u /* of this layout */
@@ -121,6 +122,7 @@ static void keep_arrival(ab_conn *conn, ab_nsec arrived) {
   if (!ab__conn_has(conn, AB_EXCHANGE_QUEUED) || !conn->exchange->request) return;
   if (arrived > engine->now) return; /* this turn's clock is late */
   conn->exchange->arrived = arrived;
+  ab__queue_put_back(conn->exchange, engine->now - arrived);
   if (ab__conn_limits(conn)->request_timeout || engine->path_time_count) {
     ab__exchange_time(conn->exchange);
   }

@@ -1,6 +1,10 @@
 /* The queue of requests: see queue.h. Routes know what their requests usually compute. */
 #include "engine/queue.h"
 
+/* What a request is taken to cost that is not known to cost more. Where all are that light, a
+ * worker's pace says what it means (balance.c). */
+#define LEAST AB_NSEC_PER_MS
+
 void ab_engine_weigh(ab_engine *engine, ab_route_stats *routes) {
   engine->routes = routes;
 }
@@ -15,34 +19,64 @@ static void queue_insert(ab_engine *engine, ab_exchange *exchange) {
   ab_list_insert_between(&exchange->event_link, before, before->next);
 }
 
+ab_nsec ab__queue_guess(const ab_engine *engine) {
+  ab_nsec cost = engine->routes ? ab_route_stats_cost(engine->routes, (ab_route){0}) : 0;
+  return cost > LEAST ? cost : LEAST;
+}
+
 /* Without a route, since none was needed or its parsed form is lost, it is unknown. */
-static uint8_t weigh(ab_engine *engine, ab_exchange *exchange) {
+static void weigh(ab_engine *engine, ab_exchange *exchange) {
   ab_route_stats *routes = engine->routes;
+  exchange->level = 0;
+  exchange->cost = LEAST;
+  if (!routes) return;
   exchange->weighed = ab_route_stats_changes(routes);
-  if (AB_LIKELY(!ab_route_stats_weighs(routes))) return 0;
+  if (AB_LIKELY(!ab_route_stats_weighs(routes))) return;
   if (exchange->route.serial == 0 && exchange->request)
     exchange->route = ab_route_stats_path(routes, exchange->request->path);
-  return ab_route_stats_level(routes, exchange->route);
+  exchange->level = ab_route_stats_level(routes, exchange->route);
+  ab_nsec cost = ab_route_stats_cost(routes, exchange->route);
+  if (cost > LEAST) exchange->cost = cost;
 }
 
 void ab__queue_add(ab_exchange *exchange) {
   ab_engine *engine = exchange->conn->engine;
   exchange->route = (ab_route){0};
-  exchange->level = engine->routes ? weigh(engine, exchange) : 0;
+  weigh(engine, exchange);
   exchange->rank = engine->now + ab_level_slack(exchange->level);
   queue_insert(engine, exchange);
+}
+
+static void insert_again(ab_engine *engine, ab_exchange *exchange) {
+  ab_list_remove(&exchange->event_link);
+  queue_insert(engine, exchange);
+}
+
+void ab__queue_put_back(ab_exchange *exchange, ab_nsec waited) {
+  exchange->rank -= waited;
+  insert_again(exchange->conn->engine, exchange);
 }
 
 /* Requests of its route have ended since. True if it has another place now. */
 static bool weigh_again(ab_engine *engine, ab_exchange *exchange) {
   if (AB_LIKELY(exchange->weighed == ab_route_stats_changes(engine->routes))) return false;
   uint8_t before = exchange->level;
-  exchange->level = weigh(engine, exchange);
+  weigh(engine, exchange);
   if (exchange->level == before) return false;
   exchange->rank += ab_level_slack(exchange->level) - ab_level_slack(before);
-  ab_list_remove(&exchange->event_link);
-  queue_insert(engine, exchange);
+  insert_again(engine, exchange);
   return true;
+}
+
+ab_nsec ab__queue_cost(ab_engine *engine, unsigned most) {
+  ab_nsec cost = 0;
+  ab_list_each (node, next, &engine->requests) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
+    if (most-- == 0) break;
+    if (engine->routes) weigh_again(engine, exchange);
+    cost += exchange->cost;
+  }
+  return cost;
 }
 
 static ab_exchange *queue_head(const ab_engine *engine) {

@@ -312,11 +312,17 @@ bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path) {
 
 /* --- costs --- */
 
+/* NULL if nothing is known of its requests. Locked. */
+static const entry *known(const ab_route_stats *route_stats, ab_route route) {
+  const entry *e = &route_stats->entries[route.nth];
+  bool is = route.serial != 0 && e->serial == route.serial && route.nth != OTHERS;
+  return is && e->cost > 0 ? e : NULL;
+}
+
 uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route) {
   pthread_mutex_lock(&route_stats->lock);
-  const entry *e = route_stats_find(route_stats, route);
-  bool known = e && e->cost > 0 && route.nth != OTHERS;
-  uint8_t level = known ? e->level : level_of(route_stats->median);
+  const entry *e = known(route_stats, route);
+  uint8_t level = e ? e->level : level_of(route_stats->median);
   pthread_mutex_unlock(&route_stats->lock);
   return level;
 }
@@ -325,6 +331,14 @@ void ab_route_stats_pass(ab_route_stats *route_stats, uint64_t count) {
   pthread_mutex_lock(&route_stats->lock);
   route_stats->passed = count;
   pthread_mutex_unlock(&route_stats->lock);
+}
+
+ab_nsec ab_route_stats_cost(ab_route_stats *route_stats, ab_route route) {
+  pthread_mutex_lock(&route_stats->lock);
+  const entry *e = known(route_stats, route);
+  ab_nsec cost = e ? e->cost : route_stats->median;
+  pthread_mutex_unlock(&route_stats->lock);
+  return cost;
 }
 
 static void move_median(ab_route_stats *route_stats, ab_nsec cost) {

@@ -83,6 +83,8 @@ uint32_t ab_route_stats_changes(const ab_route_stats *route_stats);
 uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route);
 /* So many requests have ended before the first charge, and were light. */
 void ab_route_stats_pass(ab_route_stats *route_stats, uint64_t count);
+/* What one of them computes; the same as above, 0 if no request has ended at all. */
+ab_nsec ab_route_stats_cost(ab_route_stats *route_stats, ab_route route);
 /* A request is over, which has computed for this time in all. */
 void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed);
 

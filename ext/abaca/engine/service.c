@@ -32,10 +32,10 @@ static void mute(ab_service *service) {
 
 void ab__engine_listen(ab_engine *engine) {
   if (!engine->poller) return;
-  bool listen = !engine->look_at && !engine->draining && !engine->rest_until && !engine->withheld;
+  bool takes = !engine->draining && !engine->rest_until && !engine->withheld;
   uint32_t events = engine->balance ? AB_POLL_IN | AB_POLL_EXCLUSIVE : AB_POLL_IN;
   for (ab_service *service = engine->services; service; service = service->next) {
-    if (!listen || (service->tls && engine->tls_rest_until)) {
+    if (!takes || engine->look_at || (service->tls && engine->tls_rest_until)) {
       mute(service);
     } else if (service->watch.events != events) {
       /* Without memory the service stays mute, and is tried again after a rest. */
@@ -43,7 +43,7 @@ void ab__engine_listen(ab_engine *engine) {
         engine->rest_until = engine->now + AB_REST;
     }
   }
-  if (engine->balance) ab__balance_listen(engine, listen);
+  if (engine->balance) ab__balance_listen(engine, takes);
 }
 
 void ab__engine_rest(ab_engine *engine) {

@@ -285,6 +285,7 @@ static ab_exchange *take_request(ab_engine *engine, uint8_t below, ab_head_loan 
   *head = ab__exchange_lend(exchange);
   ab__engine_event(exchange, 0);
   ab__exchange_taken(exchange);
+  if (engine->balance) ab__balance_took(engine, exchange->cost);
   return exchange;
 }
 

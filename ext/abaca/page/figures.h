@@ -71,13 +71,13 @@ typedef struct ab_figures {
   uint32_t taken_over; /* of `detached`, those that were open when they were last looked at */
   uint32_t unused;
   ab_nsec turned; /* when the engine turned last, on whatever thread; not in the table below */
-  uint8_t padding[8];
+  ab_nsec due;    /* when the request taken last should be over; 0: the engine waits for events */
 
   uint64_t moved_out; /* connections that went to other workers, with requests that waited */
   uint64_t moved_in;  /* ... that came from them */
-  uint32_t pressure;  /* sixteenths of requests that wait for the engine or a place, at most */
+  uint32_t pressure;  /* microseconds that a request would wait, at most, if all go on in time */
   uint32_t shut;      /* 1: it leaves new connections to others, since it is full or stalls */
-  uint32_t rests;     /* 1: the engine waits for events; not in the table below */
+  uint32_t unused_2;
 
   uint32_t tls_waiting;     /* TLS connections whose handshake is not done now */
   uint64_t tls_handshakes;  /* that were done */

@@ -125,9 +125,9 @@ ab_page_view ab_page_look(const ab_page_slot *slot);
 /* What one worker has to know of another. */
 typedef struct ab_page_glance {
   uint32_t state; /* enum ab_page_state */
-  bool shut, rests;
+  bool shut;
   uint32_t pressure;
-  ab_nsec turned;
+  ab_nsec turned, due;
 } ab_page_glance;
 
 /* Costs next to nothing. */
@@ -136,9 +136,9 @@ static inline ab_page_glance ab_page_glance_at(const ab_page_slot *slot) {
   return (ab_page_glance){
       .state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED),
       .shut = __atomic_load_n(&slot->figures.shut, __ATOMIC_RELAXED) != 0,
-      .rests = __atomic_load_n(&slot->figures.rests, __ATOMIC_RELAXED) != 0,
       .pressure = __atomic_load_n(&slot->figures.pressure, __ATOMIC_RELAXED),
       .turned = __atomic_load_n(&slot->figures.turned, __ATOMIC_RELAXED),
+      .due = __atomic_load_n(&slot->figures.due, __ATOMIC_RELAXED),
   };
 }
 /* Over all slots. */
