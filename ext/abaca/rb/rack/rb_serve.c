@@ -258,6 +258,8 @@ static inline void end(ab_runner *runner, ab_call *call) {
 
 void ab_serve_request(ab_runner *runner, ab_taken *taken, ab_call *call) {
   ab_rack *rack = runner->rack;
+  /* Before the collections that this request causes, or what was sent grows old in them. */
+  if (ab_borrow_released(rack)) ab_borrow_reap(rack);
   begin(runner, taken, call);
   int fatal = 0;
   protected_step(call_app, call, &fatal);
