@@ -40,6 +40,7 @@ int ab_engine_join(ab_engine *engine, const ab_siblings *siblings) {
       .relay = relay ? relay[1] : -1,
       .busy = FADE, /* at first a request takes what it computes */
       .done = FADE,
+      .rests = true,
   };
   ab_engine_lock(engine);
   engine->balance = balance;
@@ -70,11 +71,12 @@ static ab_nsec fade(ab_nsec peak, ab_nsec age) {
   return age < FADE ? peak - peak / FADE * age - peak % FADE * age / FADE : 0;
 }
 
-/* What comes during a turn is seen by the next one, so it lasts for as long as a turn does. */
+/* What comes during a turn is seen by the next one: it lasts to the end of this turn, and for as
+ * long as a turn does. */
 static ab_nsec peak_now(const ab_engine *engine) {
   const ab_balance *balance = engine->balance;
-  ab_nsec age = engine->now - balance->peaked;
-  return age > balance->turn_time ? fade(balance->peak, age - balance->turn_time) : balance->peak;
+  ab_nsec until = balance->peaked + balance->turn_time;
+  return balance->begun > until ? fade(balance->peak, balance->begun - until) : balance->peak;
 }
 
 static bool is_shut(const ab_engine *engine) {
@@ -308,11 +310,18 @@ static void offer(ab_engine *engine) {
   if (engine->balance->given != before) stand_aside(engine);
 }
 
-void ab__balance_measure(ab_engine *engine) {
+static void measure(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   if (balance->watch.fd < 0 || engine->now - balance->sampled < SAMPLE) return;
   sample(engine);
   offer(engine);
+}
+
+void ab__balance_go_on(ab_engine *engine) {
+  measure(engine);
+  bool accepts = !is_shut(engine) && !engine->rest_until && !engine->draining;
+  if (accepts && engine->now - engine->balance->begun >= AB_LOOK)
+    ab__services_invite(engine, AB_SHARE_ACCEPTS);
 }
 
 /* --- taking connections --- */
@@ -436,7 +445,7 @@ void ab__balance_turn(ab_engine *engine) {
     balance->insists = 2; /* the poller tells of it after this turn */
     ab__balance_listen(engine, takes);
   }
-  ab__balance_measure(engine);
+  measure(engine);
   if (AB_UNLIKELY(engine->draining) && balance->hand_on_at) hand_on_some(engine);
   if (AB_UNLIKELY(balance->called)) {
     answer_call(engine);

@@ -51,8 +51,9 @@ static inline ab_nsec ab__balance_deadline(const ab_engine *engine) {
   const ab_balance *balance = engine->balance;
   return balance ? ab_earlier(balance->return_at, balance->hand_on_at) : 0;
 }
-/* Between two steps: measures how much waits, and may give some of it away. */
-void ab__balance_measure(ab_engine *engine);
+/* Between two steps: measures how much waits, and may give some of it away. In a long turn accepts
+ * some of the connections that the others had the time to take. */
+void ab__balance_go_on(ab_engine *engine);
 /* A request was taken that should cost this. */
 void ab__balance_took(ab_engine *engine, ab_nsec cost);
 /* The engine is about to wait for events. */

@@ -184,7 +184,7 @@ bool ab_engine_step(ab_engine *engine) {
 void ab_engine_go_on(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   ab_engine_pass_time(engine, now);
-  ab__balance_measure(engine);
+  ab__balance_go_on(engine);
   ab_engine_unlock(engine);
 }
 

@@ -74,6 +74,27 @@ CHECK_CASE(a_worker_with_room_accepts) {
   worker_fini(&one);
 }
 
+/* Its siblings had the time to take them, and their requests are older than what comes later. */
+CHECK_CASE(a_worker_accepts_in_a_long_turn) {
+  enum { CLIENTS = 2 * AB_SHARE_ACCEPTS + 2 };
+  worker one;
+  worker_init(&one);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = client(&one);
+  ab_engine_begin_turn(one.fx.engine, one.fx.now);
+  for (int i = 1; i < 6; i++) {
+    ab_engine_go_on(one.fx.engine, one.fx.now + i * AB_LOOK / 2);
+    ab_engine_step(one.fx.engine);
+    take_events(&one.fx);
+    ab_engine_end_step(one.fx.engine);
+    CHECK_INT(i == 1 ? 0 : i < 4 ? (i - 1) * AB_SHARE_ACCEPTS : CLIENTS, accepted(&one));
+  }
+  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  one.fx.now += 3 * AB_LOOK;
+  fixture_run(&one.fx);
+  worker_fini(&one);
+}
+
 CHECK_CASE(a_full_worker_leaves_connections_to_siblings) {
   worker one;
   worker_init(&one);
