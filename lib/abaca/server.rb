@@ -7,6 +7,7 @@ require_relative "listener"
 require_relative "plain_fields"
 require_relative "pool_gate"
 require_relative "rejections"
+require_relative "saturation"
 require_relative "scheduler"
 require_relative "server/tls_listeners"
 require_relative "stall_events"
@@ -58,7 +59,8 @@ module Abaca
       @sources = [] # of certificates that this object has read
       @reloading = Mutex.new # or a listener might miss what its source has
       rejections = Rejections.new(self)
-      @with_heart = [-> { rejections.look(@engine.stats[:rejected]) }]
+      saturation = Saturation.new(@log)
+      @with_heart = [-> { rejections.look(@engine.stats[:rejected]) }, -> { saturation.look(@engine) }]
       @state = :new
     end
 

@@ -25,17 +25,16 @@ module Abaca
       @places = {}
     end
 
-    # @param seconds [Float] how long the loop had been kept when this was noticed
-    # @param env [Hash, nil] of the request; nil for none
-    # @param backtrace [Array<String>] of the code that kept it
-    # @param late [Boolean, :blocks] whether that was in code which Ruby could not interrupt, or in a call that blocked
-    # @param request [Integer, nil] its number
-    # @param since [Float, nil] when it began to keep the loop, on the monotonic clock
-    # @param delays [Boolean] whether something lighter has waited because of it: only then it is logged
-    # @param again [Boolean] whether it was told before, when nothing had
-    def call(seconds, env, backtrace, late, request = nil, since = nil, delays = true, again = false)
-      @events&.call(since ? [@clock.call - since, seconds].max : seconds, env, backtrace, request) unless again
-      return unless delays
+    # @param record [Array] of: seconds for which the loop had been kept when this was noticed; the request's env,
+    #   Hash or nil; the backtrace of the code that kept it; whether that was in code which Ruby could not interrupt,
+    #   true or false, or in a call that blocked the thread, :blocks; the request's number, Integer or nil; since when
+    #   the loop was kept, seconds on the monotonic clock or nil; and :none when nothing lighter has waited because of
+    #   it, which is not logged, :seen when something has, :later when something has, and :none was told before
+    def call(*record)
+      seconds, env, backtrace, late, request, since, delay = record
+      kept = since ? [@clock.call - since, seconds].max : seconds
+      @events&.call(kept, env, backtrace, request) unless delay == :later
+      return if delay == :none
 
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
       place = Frames.top(backtrace).to_s

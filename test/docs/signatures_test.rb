@@ -27,8 +27,8 @@ class SignaturesTest < Minitest::Test
     Launcher::Cluster Launcher::Listeners
     Launcher::OnlySlot
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
-    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Rejections Requests StallEvents StallReports Stats
-    Stream::IONames TLS
+    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Rejections Requests Saturation StallEvents StallReports
+    Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Messages Launcher::Origin Launcher::Succession Packages
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::Endings Launcher::FromPuma SchedulerClass
     Server::TLSListeners

@@ -120,6 +120,21 @@ class OverloadSaturationTest < Minitest::Test
     end
   end
 
+  # For the log: lib/abaca/saturation.rb.
+  def test_the_load_is_counted
+    skip "nothing is measured on a scheduler of others" if guest?
+
+    running = saturated
+    saturate(running) { nil }
+    client = connect(running)
+    client.call(request("GET", "/light")) # behind the last page, whose end is counted by now
+    load = running.server.instance_variable_get(:@engine).saturation
+    assert_includes 1..(CLIENTS * PAGES), load[:requests]
+    assert_operator load[:computed], :>=, load[:requests] * 0.005
+    assert_equal "/page", load[:routes].first.first
+    assert_operator load[:routes].first.last, :<=, load[:computed]
+  end
+
   # The drain lets what has begun end, and what waits be served.
   def test_a_drain
     running = saturated

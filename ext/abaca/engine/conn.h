@@ -153,10 +153,11 @@ struct ab_engine {
   ab_list requests;       /* exchanges in state QUEUED, by their rank */
   ab_route_stats *routes; /* what requests compute; NULL: all are equal */
   bool heavy_first;       /* the next one that is taken */
-  ab_list events;         /* exchanges with something else to tell */
-  ab_list dead;           /* connections to be freed when the step ends */
-  ab_list taken_over;     /* sockets that the application owns, looked at longest ago first */
-  ab_conn **touched;      /* connections to look at when the step ends */
+  ab_long_waits long_waits;
+  ab_list events;     /* exchanges with something else to tell */
+  ab_list dead;       /* connections to be freed when the step ends */
+  ab_list taken_over; /* sockets that the application owns, looked at longest ago first */
+  ab_conn **touched;  /* connections to look at when the step ends */
   uint32_t touched_count;
   ab_list sessions;        /* HTTP/2: what may have frames to send when the step ends */
   ab_list handshakes;      /* ab_handshake: TLS, accepted longest ago first */

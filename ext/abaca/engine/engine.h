@@ -189,6 +189,14 @@ uint8_t ab_exchange_level(const ab_exchange *exchange);
 ab_route ab_exchange_route(const ab_exchange *exchange);
 /* The next request that is taken is the first one above the lowest level, if one waits. */
 void ab_engine_prefer_heavy(ab_engine *engine);
+/* Requests above the lowest level that have waited for AB_LONG_WAIT or more before they were taken,
+ * and the longest of those waits, since the last call. */
+typedef struct ab_long_waits {
+  uint64_t count;
+  ab_nsec longest;
+} ab_long_waits;
+#define AB_LONG_WAIT (100 * AB_NSEC_PER_MS)
+ab_long_waits ab_engine_take_long_waits(ab_engine *engine);
 /* From now on requests have their turn by what those of their routes usually compute. Borrows
  * `routes`; NULL: no longer. Before attach. */
 void ab_engine_weigh(ab_engine *engine, ab_route_stats *routes);

@@ -103,6 +103,22 @@ ab_exchange *ab__queue_first(ab_engine *engine, uint8_t below) {
   return first->level < below ? first : NULL;
 }
 
+void ab__queue_note_wait(ab_exchange *exchange) {
+  ab_engine *engine = exchange->conn->engine;
+  ab_nsec waited = engine->now - exchange->arrived;
+  if (exchange->level == 0 || waited < AB_LONG_WAIT) return;
+  engine->long_waits.count++;
+  if (waited > engine->long_waits.longest) engine->long_waits.longest = waited;
+}
+
+ab_long_waits ab_engine_take_long_waits(ab_engine *engine) {
+  ab_engine_lock(engine);
+  ab_long_waits waits = engine->long_waits;
+  engine->long_waits = (ab_long_waits){0};
+  ab_engine_unlock(engine);
+  return waits;
+}
+
 void ab_engine_prefer_heavy(ab_engine *engine) {
   ab_engine_lock(engine);
   engine->heavy_first = true;

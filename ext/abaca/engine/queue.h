@@ -16,5 +16,7 @@ ab_nsec ab__queue_guess(const ab_engine *engine);
 /* The request whose turn it is, as far as levels go, if it is below `below`; else NULL. With
  * engine->heavy_first that is the first one above the lowest level, if there is one. */
 ab_exchange *ab__queue_first(ab_engine *engine, uint8_t below);
+/* It is taken: a long wait is counted. */
+void ab__queue_note_wait(ab_exchange *exchange);
 
 #endif

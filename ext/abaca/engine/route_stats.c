@@ -48,6 +48,7 @@ typedef struct entry {
   uint32_t patience; /* how many it takes */
   ab_nsec cost;      /* what a request computes; 0: none has ended */
   uint8_t level;     /* of that */
+  ab_nsec load;      /* what requests above the lowest level have computed since it was taken */
   bool on_threads, was_away;
   uint8_t key_len;
   char key[AB_ROUTE_STATS_KEY_MAX];
@@ -64,6 +65,8 @@ struct ab_route_stats {
   ab_route_totals stats;
   ab_route_info moves[ROUTE_STATS_MOVES];
   unsigned first_move, move_count;
+  uint64_t loaded; /* requests, and ... */
+  ab_nsec load;    /* ... what they have computed, of all routes, as that of each */
   ab_nsec median;  /* what the median request computes */
   uint64_t passed; /* requests before the first one that was charged */
   bool charged;    /* one was */
@@ -103,7 +106,7 @@ uint32_t ab_route_stats_changes(const ab_route_stats *route_stats) {
 /* A route begins, on fibers. */
 static void route_stats_begin(ab_route_stats *route_stats, entry *e) {
   set_level(route_stats, e, 0);
-  e->cost = 0;
+  e->cost = e->load = 0;
   e->serial = ++route_stats->serial;
   if (e->serial == 0) e->serial = route_stats->serial = 1;
   e->on_threads = e->was_away = false;
@@ -353,6 +356,12 @@ static void move_median(ab_route_stats *route_stats, ab_nsec cost) {
   }
 }
 
+static void add_load(ab_route_stats *route_stats, entry *e, ab_nsec computed) {
+  route_stats->loaded++;
+  route_stats->load += computed;
+  if (e) e->load += computed;
+}
+
 void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed) {
   pthread_mutex_lock(&route_stats->lock);
   move_median(route_stats, computed);
@@ -365,6 +374,7 @@ void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec 
     e->cost -= (e->cost - computed) / FALL;
   }
   if (e && e->cost == 0) e->cost = 1; /* it is known */
+  if (ab_level_of(computed) > 0) add_load(route_stats, e, computed);
   if (e) set_level(route_stats, e, level_of(e->cost));
   pthread_mutex_unlock(&route_stats->lock);
 }
@@ -485,6 +495,38 @@ bool ab_route_stats_next_promoted(ab_route_stats *route_stats, size_t *nth, ab_r
   }
   pthread_mutex_unlock(&route_stats->lock);
   return found;
+}
+
+/* Its place among the largest shares; AB_ROUTE_SHARES: none. */
+static size_t place_of(const ab_route_load *load, ab_nsec computed) {
+  size_t place = 0;
+  while (place < AB_ROUTE_SHARES && load->shares[place].computed >= computed) place++;
+  return place;
+}
+
+static void add_share(const ab_route_stats *route_stats, size_t nth, ab_route_load *load) {
+  ab_nsec computed = route_stats->entries[nth].load;
+  size_t place = place_of(load, computed);
+  if (computed == 0 || place == AB_ROUTE_SHARES) return;
+  for (size_t i = AB_ROUTE_SHARES - 1; i > place; i--) {
+    load->shares[i].computed = load->shares[i - 1].computed;
+    copy_info(&load->shares[i].route, &load->shares[i - 1].route);
+  }
+  load->shares[place].computed = computed;
+  route_stats_describe(route_stats, nth, &load->shares[place].route);
+}
+
+void ab_route_stats_take_load(ab_route_stats *route_stats, ab_route_load *load) {
+  *load = (ab_route_load){0};
+  pthread_mutex_lock(&route_stats->lock);
+  load->requests = route_stats->loaded;
+  load->computed = route_stats->load;
+  for (size_t i = 0; i < route_stats->count; i++) {
+    add_share(route_stats, i, load);
+    route_stats->entries[i].load = 0;
+  }
+  route_stats->loaded = route_stats->load = 0;
+  pthread_mutex_unlock(&route_stats->lock);
 }
 
 ab_route_totals ab_route_stats_get_totals(ab_route_stats *route_stats) {

@@ -98,6 +98,21 @@ bool ab_route_stats_next_move(ab_route_stats *route_stats, ab_route_info *info);
 bool ab_route_stats_has_moves(const ab_route_stats *route_stats);
 /* The next route on threads from *nth on, which is advanced; false if there is none. */
 bool ab_route_stats_next_promoted(ab_route_stats *route_stats, size_t *nth, ab_route_info *info);
+
+/* Routes whose share of a load is told. */
+#define AB_ROUTE_SHARES 3
+/* What requests above the lowest level have computed. */
+typedef struct ab_route_load {
+  uint64_t requests;
+  ab_nsec computed;
+  struct {
+    ab_nsec computed;
+    ab_route_info route;
+  } shares[AB_ROUTE_SHARES]; /* the largest first; 0: there is none */
+} ab_route_load;
+
+/* Since the last call. */
+void ab_route_stats_take_load(ab_route_stats *route_stats, ab_route_load *load);
 ab_route_totals ab_route_stats_get_totals(ab_route_stats *route_stats);
 
 /* Writes what a path looks like; returns the length. */

@@ -282,6 +282,7 @@ static ab_exchange *take_request(ab_engine *engine, uint8_t below, ab_head_loan 
     }
   } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(exchange));
   engine->heavy_first = false;
+  if (AB_UNLIKELY(exchange->level > 0)) ab__queue_note_wait(exchange);
   *head = ab__exchange_lend(exchange);
   ab__engine_event(exchange, 0);
   ab__exchange_taken(exchange);

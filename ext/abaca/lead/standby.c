@@ -84,21 +84,24 @@ static void stall_ended(ab_standby *standby, const ab_participant *participant, 
   if (reported && length > standby->stats.longest) standby->stats.longest = length;
 }
 
-/* Time counts in which it has computed, or blocked the thread: not that in which others had the
- * processor, or it was parked. One that waits for the interpreter's lock is delayed itself. */
-static bool is_due(const ab_standby *standby, const ab_participant *participant, ab_nsec now) {
-  ab_nsec after = standby->options.report_after;
-  if (!after || now - participant->since < after) return false;
+/* Is it away for so long? Time counts in which it has computed, or blocked the thread: not that in
+ * which others had the processor, or it was parked. One that waits for the interpreter's lock is
+ * delayed itself. */
+static bool is_kept(const ab_standby *standby, const ab_participant *participant, ab_nsec now,
+                    ab_nsec time) {
+  if (now - participant->since < time) return false;
   if (ab_pulse_waits(&participant->pulse)) return true;
   ab_gate *gate = &standby->lead->gate;
-  return ab_gate_used(gate, &participant->contender, participant->beat) >= after;
+  return ab_gate_used(gate, &participant->contender, participant->beat) >= time;
 }
 
 /* Once, and once more when something lighter has waited. */
 static void report(ab_standby *standby, ab_participant *participant, ab_nsec now) {
   bool delays = participant->delays || ab_pulse_waits(&participant->pulse);
   uint8_t kind = delays ? REPORTED_DELAY : REPORTED;
-  if (participant->reported >= kind || !is_due(standby, participant, now)) return;
+  ab_nsec after = standby->options.report_after;
+  if (!after || participant->reported >= kind) return;
+  if (!is_kept(standby, participant, now, after)) return;
   if (!standby->calls.report(standby->ctx, participant, participant->beat, participant->since,
                              delays))
     return;
@@ -185,11 +188,7 @@ static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
   ab_list_each (node, tmp, &standby->lead->participants) {
     ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
     if (!participant->deprived || participant->stalled) continue;
-    ab_nsec limit = stall_limit(standby, participant, sight);
-    if (now - participant->since < limit) continue;
-    /* What the kernel did not run has not kept others from running, and no thread would help. */
-    ab_gate *gate = &standby->lead->gate;
-    if (ab_gate_used(gate, &participant->contender, participant->beat) < limit) continue;
+    if (!is_kept(standby, participant, now, stall_limit(standby, participant, sight))) continue;
     participant->stalled = true;
     sight->stalled++;
     standby->stats.stalls++;

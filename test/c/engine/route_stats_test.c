@@ -390,6 +390,30 @@ CHECK_CASE(a_forgotten_route_weighs_nothing) {
   ab_route_stats_fini(route_stats);
 }
 
+/* Of what requests above the lowest level have computed, the largest shares are told. */
+CHECK_CASE(a_load_is_taken_once) {
+  ab_route_stats *route_stats = make();
+  charge(route_stats, "/a", 2, 20 * MS);
+  charge(route_stats, "/b", 1, 100 * MS);
+  charge(route_stats, "/c", 1, 10 * MS);
+  charge(route_stats, "/d", 1, 30 * MS);
+  charge(route_stats, "/light", 50, MS);
+  ab_route_load load;
+  ab_route_stats_take_load(route_stats, &load);
+  CHECK_INT(5, load.requests);
+  CHECK_INT(180 * MS, load.computed);
+  static const char *const names[] = {"/b", "/a", "/d"};
+  static const ab_nsec times[] = {100 * MS, 40 * MS, 30 * MS};
+  for (size_t i = 0; i < AB_ROUTE_SHARES; i++) {
+    CHECK_BYTES(names[i], load.shares[i].route.name.ptr, load.shares[i].route.name.len);
+    CHECK_INT(times[i], load.shares[i].computed);
+  }
+  ab_route_stats_take_load(route_stats, &load);
+  CHECK_INT(0, load.requests);
+  CHECK_INT(0, load.shares[0].computed);
+  ab_route_stats_fini(route_stats);
+}
+
 CHECK_CASE(without_a_threshold_no_route_moves) {
   ab_route_stats_options bare = {.seed = 42};
   ab_route_stats *route_stats = ab_route_stats_init(&ab_mem_libc, &bare, NULL, 0);

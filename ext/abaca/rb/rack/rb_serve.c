@@ -250,7 +250,8 @@ static void begin(ab_runner *runner, ab_taken *taken, ab_call *call) {
 
 /* Nothing is left to do if it was over when its response was queued (ab_sight_replies). */
 static inline void end(ab_runner *runner, ab_call *call) {
-  if (AB_LIKELY(!call->row && !call->measure.route.serial)) return;
+  bool heavy = ab_gate_level(&runner->participant.contender) > 0;
+  if (AB_LIKELY(!call->row && !call->measure.route.serial && !heavy)) return;
   ab_nsec now = runner->moment = ab_clock_monotonic();
   runner->rack->hooks->ends(call, now);
   if (call->row) ab_sight_end(call);

@@ -22,8 +22,8 @@ void ab_clock_end(ab_call *call, ab_nsec now) {
   }
   if (AB_UNLIKELY(measured)) {
     ab_hybrid_end(call, times);
-  } else if (call->row) {
-    ab_hybrid_learn(call, call->row->sums[AB_STATE_RUN]);
+  } else {
+    ab_hybrid_learn(call, call->row ? call->row->sums[AB_STATE_RUN] : UINT64_MAX);
   }
   call->work = NULL;
 }

@@ -18,7 +18,7 @@ bool ab_hybrid_takes_thread(ab_driver *driver);
 /* A call with a route ends on its fiber, whose loop it has kept for these times, or on its thread.
  * Calls no Ruby code. */
 void ab_hybrid_end(const ab_call *call, ab_work_times times);
-/* The same for one that was not measured, and has run for so long. */
+/* The same for one that was not measured, and has run for so long; UINT64_MAX: it is not known. */
 void ab_hybrid_learn(const ab_call *call, ab_nsec ran);
 
 /* Logs which routes were moved; on the leading thread, between turns. */

@@ -217,6 +217,12 @@ static VALUE how(const ab_driver *driver, bool ours, ab_nsec kept, ab_nsec late)
   return used < kept / 2 ? ID2SYM(rb_intern("blocks")) : Qtrue;
 }
 
+/* Has something lighter waited because of it, and was it told before, when nothing had? */
+static VALUE delay_of(bool delays, bool again) {
+  if (!delays) return ID2SYM(rb_intern("none"));
+  return again ? ID2SYM(rb_intern("later")) : ID2SYM(rb_intern("seen"));
+}
+
 /* Records where the thread is; for one that waits for the GVL, where the GVL's owner is. */
 static void tell(ab_driver *driver, bool ours) {
   uint64_t beat = atomic_load(&driver->runner.participant.pulse.beat);
@@ -229,10 +235,10 @@ static void tell(ab_driver *driver, bool ours) {
   ab_nsec kept = now - atomic_load(&driver->asked_since);
   const ab_call *call = ours ? ab_stalls_current_call(driver) : NULL;
   VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
-  VALUE record = rb_ary_new_from_args(8, ab_float_seconds(kept), env, rb_make_backtrace(),
+  VALUE record = rb_ary_new_from_args(7, ab_float_seconds(kept), env, rb_make_backtrace(),
                                       how(driver, ours, kept, now - asked), id,
                                       ab_float_seconds(atomic_load(&driver->asked_since)),
-                                      delays ? Qtrue : Qfalse, again ? Qtrue : Qfalse);
+                                      delay_of(delays, again));
   rb_ary_push(run->stalls.records, record);
   run->stalls.count += !again;
   atomic_store(&driver->told_delays, delays);

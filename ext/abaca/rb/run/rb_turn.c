@@ -65,15 +65,6 @@ static ab_taken taken_of(ab_exchange *exchange, ab_head_loan *head) {
   };
 }
 
-/* Without a row there is nothing by which a heavy request could be found out at its end: so all are
- * measured (rb_hybrid.c). */
-static void measure(ab_driver *driver) {
-  ab_route_stats *route_stats = driver->run->route_stats;
-  ab_taken *next = &driver->next;
-  if (!route_stats || next->route.serial != 0) return;
-  next->route = ab_route_stats_path(route_stats, next->head.request->path);
-}
-
 static enum news take_event(ab_driver *driver) {
   ab_run *run = driver->run;
   unsigned events = 0;
@@ -83,7 +74,6 @@ static enum news take_event(ab_driver *driver) {
   if (!exchange) return NEWS_NONE;
   if (events & AB_EVENT_REQUEST) {
     driver->next = taken_of(exchange, &head);
-    if (AB_UNLIKELY(!run->rack.sight)) measure(driver);
     if (AB_LIKELY(!run->threads) || !goes_to_threads(driver)) return NEWS_REQUEST;
     ab_thread_pool_take(run->threads, driver);
     return NEWS_EVENT;
@@ -179,7 +169,7 @@ static VALUE write_notice(VALUE arg) {
 
 static VALUE write_record(VALUE arg) {
   const VALUE *argv = (const VALUE *)arg;
-  return rb_funcallv(argv[0], rb_intern("call"), 8, RARRAY_CONST_PTR(argv[1]));
+  return rb_funcallv(argv[0], rb_intern("call"), 7, RARRAY_CONST_PTR(argv[1]));
 }
 
 void ab_turn_log_stalls(ab_stalls *stalls) {

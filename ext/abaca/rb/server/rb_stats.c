@@ -119,6 +119,37 @@ static VALUE server_stats(VALUE self) {
   return result;
 }
 
+static VALUE routes_of(const ab_route_load *load) {
+  VALUE routes = rb_ary_new();
+  for (size_t i = 0; i < AB_ROUTE_SHARES && load->shares[i].computed > 0; i++) {
+    ab_view name = load->shares[i].route.name;
+    VALUE text = name.len ? rb_str_new(name.ptr, (long)name.len) : Qnil;
+    rb_ary_push(routes, rb_assoc_new(text, ab_float_seconds(load->shares[i].computed)));
+  }
+  return routes;
+}
+
+/* call-seq: saturation -> Hash or nil
+ *
+ * What requests that compute for 5 ms and more have done since the last call: `requests`, their
+ * number; `computed`, seconds of CPU time; `waited`, how many had waited for 100 ms and more before
+ * they began, and `longest`, seconds; `routes`, [[name or nil, seconds], ...], the heaviest first.
+ * nil when nobody measures that. */
+static VALUE server_saturation(VALUE self) {
+  const ab_run *run = &ab_server_own(self)->run;
+  if (!run->route_stats) return Qnil;
+  ab_route_load load;
+  ab_route_stats_take_load(run->route_stats, &load);
+  ab_long_waits waits = ab_engine_take_long_waits(run->rack.engine);
+  VALUE result = rb_hash_new();
+  put_count(result, "requests", load.requests);
+  ab_put(result, "computed", ab_float_seconds(load.computed));
+  put_count(result, "waited", waits.count);
+  ab_put(result, "longest", ab_float_seconds(waits.longest));
+  ab_put(result, "routes", routes_of(&load));
+  return result;
+}
+
 /* call-seq: limits -> Hash
  *
  * The limits in force where a listener has none of its own, by name. */
@@ -147,4 +178,5 @@ void ab_init_stats(VALUE cEngine) {
   rb_define_const(cEngine, "LIMITS", limits_table());
   rb_define_method(cEngine, "stats", server_stats, 0);
   rb_define_method(cEngine, "limits", server_limits, 0);
+  rb_define_method(cEngine, "saturation", server_saturation, 0);
 }
