@@ -56,8 +56,11 @@ class OverloadSaturationTest < Minitest::Test
     3.times { client.call(request("GET", "/page")) }
   end
 
-  # A page that has begun is ended before another one begins.
+  # A page that has begun is ended before another one begins. On threads, one that waits for Ruby's lock, which these
+  # clients want as well, cannot be told from one that blocks.
   def test_pages_do_not_take_turns
+    skip "only a loop of ours knows" if guest? || ServerCase.threads?
+
     inside = most = 0
     running = saturated do
       inside += 1
@@ -67,7 +70,7 @@ class OverloadSaturationTest < Minitest::Test
     end
     warm_up(running)
     saturate(running) { nil }
-    assert_operator most, :<, CLIENTS unless guest? # where each is a fiber of another scheduler
+    assert_operator most, :<, CLIENTS
   end
 
   # They would come last if requests went by age.
@@ -126,12 +129,12 @@ class OverloadSaturationTest < Minitest::Test
 
     running = saturated
     saturate(running) { nil }
-    client = connect(running)
-    client.call(request("GET", "/light")) # behind the last page, whose end is counted by now
-    load = running.server.instance_variable_get(:@engine).saturation
+    engine = running.server.instance_variable_get(:@engine)
+    load = nil
+    assert(eventually { (load = engine.saturation)[:requests].positive? }) # a page ends when its answer is out
     assert_includes 1..(CLIENTS * PAGES), load[:requests]
     assert_operator load[:computed], :>=, load[:requests] * 0.005
-    assert_equal "/page", load[:routes].first.first
+    assert_includes ["/page", "*"], load[:routes].first.first # a rule's, on threads
     assert_operator load[:routes].first.last, :<=, load[:computed]
   end
 

@@ -128,7 +128,8 @@ static bool computes(const ab_contender *contender, uint64_t beat) {
   if (!gate_is_away(beat)) return false;
   if (is_parked(contender) || contender->woken || contender->goes_on) return true;
   bool blocks = contender->beat == beat && contender->blocks;
-  return !blocks && !atomic_load(&contender->pulse->starved);
+  if (blocks || atomic_load(&contender->suspended)) return false;
+  return !atomic_load(&contender->pulse->starved);
 }
 
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self) {

@@ -24,6 +24,9 @@ typedef struct ab_contender {
   /* The beat in which it runs something known to be heavy, and the level. Partner: level_of. */
   _Atomic uint64_t beat_claimed;
   _Atomic uint8_t level_claimed;
+  /* It has given up the interpreter's lock, in a call that waits, as far as the interpreter says.
+   */
+  _Atomic bool suspended;
 
   /* The rest is guarded by the gate's lock. */
   ab_os_thread_clock clock;

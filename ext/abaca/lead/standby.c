@@ -202,6 +202,8 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   if (sight->sampled) time = shorter(time, SAMPLE);
   if (sight->starved) return shorter(time, starve / NUDGES);
   if (leads && sight->call) return HASTE;
+  bool shut = atomic_load(&standby->lead->gate.shut);
+  if (shut && !sight->away) return HEAVY; /* at threads that have no lead */
   bool busy = sight->away || leads || (sight->moved && !pass);
   standby->idle = busy ? 0 : standby->idle + 1;
   if (standby->idle >= (pass ? IDLE_LOOKS_POOL : IDLE_LOOKS)) return AB_POLL_FOREVER;
@@ -330,6 +332,7 @@ static bool has_moved(const ab_participant *participant) {
 
 static bool anybody_away(void *arg) {
   ab_standby *standby = arg;
+  if (atomic_load(&standby->lead->gate.shut)) return true;
   pthread_mutex_lock(&standby->lead->lock);
   const ab_participant *leader = atomic_load(&standby->lead->holder);
   bool away = standby->options.pass_after && leader && has_moved(leader);

@@ -235,10 +235,9 @@ static void tell(ab_driver *driver, bool ours) {
   ab_nsec kept = now - atomic_load(&driver->asked_since);
   const ab_call *call = ours ? ab_stalls_current_call(driver) : NULL;
   VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
-  VALUE record = rb_ary_new_from_args(7, ab_float_seconds(kept), env, rb_make_backtrace(),
-                                      how(driver, ours, kept, now - asked), id,
-                                      ab_float_seconds(atomic_load(&driver->asked_since)),
-                                      delay_of(delays, again));
+  VALUE record = rb_ary_new_from_args(
+      7, ab_float_seconds(kept), env, rb_make_backtrace(), how(driver, ours, kept, now - asked), id,
+      ab_float_seconds(atomic_load(&driver->asked_since)), delay_of(delays, again));
   rb_ary_push(run->stalls.records, record);
   run->stalls.count += !again;
   atomic_store(&driver->told_delays, delays);

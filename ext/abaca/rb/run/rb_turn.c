@@ -40,14 +40,17 @@ static uint8_t may_begin(ab_driver *driver) {
   return 0;
 }
 
+void ab_turn_leaves(ab_run *run) {
+  if (!ab_engine_tells(run->rack.engine, AB_LEVELS)) return;
+  bool was = atomic_exchange(&run->rack.lead.gate.shut, true);
+  if (!was && run->rack.standby) ab_bell_ring(ab_standby_bell(run->rack.standby));
+}
+
 uint8_t ab__turn_below(ab_driver *driver) {
   ab_gate *gate = &driver->run->rack.lead.gate;
   uint8_t below = ab_gate_below(gate, &driver->runner.participant.contender);
-  if (below < AB_LEVELS) {
-    atomic_store(&gate->shut, true);
-  } else if (ab_gate_owes_heavy(gate)) {
+  if (below == AB_LEVELS && ab_gate_owes_heavy(gate))
     ab_engine_prefer_heavy(driver->run->rack.engine);
-  }
   return below;
 }
 
@@ -69,9 +72,13 @@ static enum news take_event(ab_driver *driver) {
   ab_run *run = driver->run;
   unsigned events = 0;
   ab_head_loan head = {NULL};
+  uint8_t below = may_begin(driver);
   ab_exchange *exchange =
-      ab_engine_next(run->rack.engine, may_begin(driver), driver->runner.moment, &events, &head);
-  if (!exchange) return NEWS_NONE;
+      ab_engine_next(run->rack.engine, below, driver->runner.moment, &events, &head);
+  if (!exchange) {
+    if (AB_UNLIKELY(below < AB_LEVELS && below > 0)) ab_turn_leaves(run);
+    return NEWS_NONE;
+  }
   if (events & AB_EVENT_REQUEST) {
     driver->next = taken_of(exchange, &head);
     if (AB_LIKELY(!run->threads) || !goes_to_threads(driver)) return NEWS_REQUEST;
