@@ -5,15 +5,21 @@ require "support/cluster_case"
 require "support/http2_client"
 require "support/waits"
 
-# Workers are replaced while clients ask many things at once on connections of HTTP/2: nothing is lost that a client may
-# not send again.
+# Workers are replaced while clients ask many things at once on connections of HTTP/2, more than a processor can compute:
+# nothing is lost that a client may not send again.
 class Http2RestartTest < Minitest::Test
   include ClusterCase
   include Waits
 
   CONFIG = "bind 'tcp://127.0.0.1:0?h2c=true'\nworkers 2\npreload_app! false\n"
   APP = <<~RUBY
-    run ->(_env) { sleep 0.02; [200, { "content-type" => "text/plain" }, ["Hello"]] }
+    module Page
+      def self.compute(seconds = 0.006)
+        limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + seconds
+        nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < limit
+      end
+    end
+    run ->(_env) { sleep 0.01; Page.compute; [200, { "content-type" => "text/plain" }, ["Hello"]] }
   RUBY
   AT_ONCE = 8
 

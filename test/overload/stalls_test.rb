@@ -82,6 +82,18 @@ class OverloadStallsTest < Minitest::Test
     refute_match(/has kept its loop/, command.text)
   end
 
+  def test_forks_beside_pages_that_saturate_the_server
+    command = run_abaca(RACKUP)
+    get = format(GET, "/page?15")
+    askers = Array.new(3) do
+      client = connect(command.port, timeout: 60)
+      Thread.new { Array.new(8) { client.call(get).body } }
+    end
+    client = connect(command.port, timeout: 60)
+    assert_equal %w[3] * 3, Array.new(3) { client.call(format(GET, "/fork")).body }
+    assert_equal [["/page"] * 8] * 3, askers.map(&:value)
+  end
+
   def test_a_call_that_blocks_is_named_as_such
     File.open(File.join(@directory, "lock"), "w") do |lock|
       lock.flock(File::LOCK_EX)

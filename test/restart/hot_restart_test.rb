@@ -4,7 +4,8 @@ require "test_helper"
 require "support/process_case"
 require "support/waits"
 
-# USR2: the program is executed anew in the same process, and no request is lost.
+# USR2: the program is executed anew in the same process, and no request is lost, though each computes and they saturate
+# the server.
 class HotRestartTest < Minitest::Test
   include ProcessCase
   include Waits
@@ -16,7 +17,11 @@ class HotRestartTest < Minitest::Test
     raise "it boots only once" if version == "once" && File.exist?("loaded")
 
     File.write("loaded", "") if version == "once"
-    run ->(env) { [200, { "content-type" => "text/plain" }, [version, " ", Process.pid.to_s, " ", ENV.fetch("HOOK", "-")]] }
+    compute = lambda do
+      limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.006
+      nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < limit
+    end
+    run ->(env) { compute.call; [200, { "content-type" => "text/plain" }, [version, " ", Process.pid.to_s, " ", ENV.fetch("HOOK", "-")]] }
   RUBY
   REQUEST = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
   CLOSING = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"

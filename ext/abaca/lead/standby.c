@@ -18,8 +18,11 @@
 /* A stall is noticed with this share of its length as the error. */
 #define LOOKS 4
 
-/* A loop has stalled after this time if it runs what is known to take longer. */
-#define HEAVY (5 * AB_NSEC_PER_MS)
+/* The time between looks at threads that have no lead, while requests wait for what they run. */
+#define SHUT_LOOK (5 * AB_NSEC_PER_MS)
+
+/* What is away for less delays nobody. */
+#define DELAY (5 * AB_NSEC_PER_MS)
 
 /* The time between samples of what keeps a thread away. */
 #define SAMPLE (10 * AB_NSEC_PER_MS)
@@ -157,11 +160,15 @@ static ab_nsec shorter(ab_nsec one, ab_nsec other) {
   return one < other ? one : other;
 }
 
-/* One that runs what is known to be heavy gets no time to show that it is. */
+static bool is_heavy(const ab_standby *standby, const ab_participant *participant) {
+  return standby->options.heavy_after && ab_gate_level(&participant->contender) > 0;
+}
+
+/* One that runs what is known to be heavy gets less time to show that it is. */
 static ab_nsec stall_limit(const ab_standby *standby, const ab_participant *participant,
                            const sight *sight) {
   ab_nsec limit = sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
-  return ab_gate_level(&participant->contender) > 0 ? shorter(limit, HEAVY) : limit;
+  return is_heavy(standby, participant) ? shorter(limit, standby->options.heavy_after) : limit;
 }
 
 static void look_at_leader(ab_standby *standby, ab_nsec now, const sight *sight) {
@@ -203,22 +210,23 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   if (sight->starved) return shorter(time, starve / NUDGES);
   if (leads && sight->call) return HASTE;
   bool shut = atomic_load(&standby->lead->gate.shut);
-  if (shut && !sight->away) return HEAVY; /* at threads that have no lead */
+  if (shut && !sight->away) return SHUT_LOOK;
   bool busy = sight->away || leads || (sight->moved && !pass);
   standby->idle = busy ? 0 : standby->idle + 1;
   if (standby->idle >= (pass ? IDLE_LOOKS_POOL : IDLE_LOOKS)) return AB_POLL_FOREVER;
   const ab_participant *leader = atomic_load(&standby->lead->holder);
-  bool heavy = leader && is_away(leader->beat) && ab_gate_level(&leader->contender) > 0;
-  ab_nsec stall = heavy ? HEAVY / SHARE : standby->options.stall_after / LOOKS;
+  bool heavy = leader && is_away(leader->beat) && is_heavy(standby, leader);
+  ab_nsec stall = heavy ? options->heavy_after / SHARE : options->stall_after / LOOKS;
   time = shorter(time, stall > HASTE / 4 ? stall : HASTE / 4);
   return starve ? shorter(time, starve) : time;
 }
 
-/* What was in the way of requests may block, or take longer than was known. */
+/* What was in the way of requests is over, may block, or takes longer than was known. */
 static bool has_opened(const ab_standby *standby) {
   ab_lead *lead = standby->lead;
-  if (AB_LIKELY(!atomic_load(&lead->gate.shut)) || !atomic_load(&lead->holder)) return false;
-  return lead->turns->has_news(lead->engine, ab_gate_below(&lead->gate, NULL));
+  if (AB_LIKELY(!atomic_load(&lead->gate.shut))) return false;
+  uint8_t below = ab_gate_below(&lead->gate, NULL);
+  return below == AB_LEVELS || lead->turns->has_news(lead->engine, below);
 }
 
 /* Does something lighter wait because of one that is away? A thread that starves may be about to
@@ -228,7 +236,7 @@ static void look_at_delays(const ab_standby *standby, ab_nsec now, const sight *
   ab_list_each (node, tmp, &lead->participants) {
     ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
     if (!is_away(participant->beat) || participant->delays) continue;
-    if (now - participant->since < HEAVY || ab_pulse_waits(&participant->pulse)) continue;
+    if (now - participant->since < DELAY || ab_pulse_waits(&participant->pulse)) continue;
     uint8_t level = ab_gate_level(&participant->contender);
     participant->delays =
         sight->waits || lead->turns->has_news(lead->engine, level > 0 ? level : 1);

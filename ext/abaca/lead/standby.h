@@ -12,6 +12,7 @@ typedef struct ab_standby ab_standby;
 typedef struct ab_standby_options {
   ab_nsec stall_after;  /* the leader may be away for this time, before another is called */
   ab_nsec stall_again;  /* ... while another participant stalls as well */
+  ab_nsec heavy_after;  /* ... while it runs what is known to be heavy; 0: as long as above */
   ab_nsec report_after; /* one that is away for this time is reported; 0: none is */
   ab_nsec sample_after; /* of one that is away for this time samples are taken; 0: of none */
   ab_nsec starve_after; /* one may wait for the interpreter's lock for this time; 0: for ever */

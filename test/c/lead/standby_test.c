@@ -91,6 +91,7 @@ static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
                                 .stall_again = stall_after / 2,
                                 .report_after = 4 * stall_after,
                                 .sample_after = stall_after,
+                                .heavy_after = stall_after / 4,
                                 .starve_after = starve_after};
   stage_start(s, &options);
   ab_lead_join(&s->lead, &s->main, ab_standby_bell(s->standby));

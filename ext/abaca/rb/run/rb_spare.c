@@ -229,8 +229,8 @@ void ab_spares_run(ab_run *run, VALUE scheduler, VALUE pool) {
   ab_loop_set_pulse(spare->driver.loop, &spare->driver.runner.participant.pulse);
   ab_native_begin(&spare->driver);
   ab_participant *participant = &spare->driver.runner.participant;
-  ab_lead_join(&run->rack.lead, participant, ab_standby_bell(run->rack.standby));
   ab_gate_join(&run->rack.lead.gate, &participant->contender, &participant->pulse);
+  ab_lead_join(&run->rack.lead, participant, ab_standby_bell(run->rack.standby));
   atomic_store(&spares->made, 0);
   atomic_store(&spares->making, false);
   int state = 0;

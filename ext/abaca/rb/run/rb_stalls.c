@@ -16,6 +16,9 @@
 /* While one stalls already the next one loses the lead sooner: after this share of the time. */
 #define AGAIN 4
 
+/* What is known to take longer than this is as good as a stall then. */
+#define HEAVY_AFTER (5 * AB_NSEC_PER_MS)
+
 /* A collection counts from this share of the time after which a loop has stalled. */
 #define SHARE 2
 
@@ -55,6 +58,7 @@ void ab_stalls_configure(ab_run *run, VALUE options) {
   ab_nsec after = seconds(options, "stall_after");
   times->stall_after = after ? after : AB_STALLS_NEVER;
   times->stall_again = times->stall_after / AGAIN;
+  times->heavy_after = after ? HEAVY_AFTER : 0;
   times->report_after = seconds(options, "stall_report");
   times->sample_after = after;
   times->starve_after = after ? STARVE : 0;
@@ -313,8 +317,8 @@ void ab_stalls_begin(ab_run *run) {
   ab_spares_begin(run);
   stalls_begin(run, 0);
   ab_participant *main = &run->main.runner.participant;
-  ab_lead_join(&run->rack.lead, main, ab_standby_bell(run->rack.standby));
   ab_gate_join(&run->rack.lead.gate, &main->contender, &main->pulse);
+  ab_lead_join(&run->rack.lead, main, ab_standby_bell(run->rack.standby));
   ab_loop_set_pulse(run->main.loop, &run->main.runner.participant.pulse);
 }
 
