@@ -87,7 +87,7 @@ if defined?(Abaca::Heart::INTERVAL)
 end
 # Under valgrind everything is slow: nobody shall find a stall, and report it, nor close a connection whose row comes
 # last.
-server = Abaca::Server.new(app, slot:, environment: "production", stall_after: 10_000, stall_report: 0,
+server = Abaca::Server.new(app, slot:, environment: "production", stall_after: 0, stall_report: 0,
                                 persistent_timeout: 3600, mode: mode.to_sym, **threads)
 
 # Nil where Abaca is built without the library.

@@ -89,6 +89,7 @@ void ab_hybrid_learn(const ab_call *call, ab_nsec ran) {
   ab_nsec computed =
       ab_gate_used_here(&call->rack->lead.gate, &call->runner->participant.contender);
   if (computed < ran) ran = computed;
+  if (ran < HEAVY) return;
   ab_quietly(learn, (VALUE)(void *[]){(void *)call, &ran});
 }
 
