@@ -58,6 +58,8 @@ class RackFilesTest < Minitest::Test
   # What was sent goes back before the next request begins, also where many follow one another in a turn. For strings it
   # is the same, but only the collector knows.
   def test_a_file_is_closed_before_the_next_request
+    skip "no handshake ends while the app waits, and a file is read into records" if ServerCase::TLS
+
     path = file("a.txt", "x" * 20_000)
     [{}, { stall_after: 0 }].each do |options|
       open = []
