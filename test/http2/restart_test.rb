@@ -5,7 +5,7 @@ require "support/cluster_case"
 require "support/http2_client"
 require "support/waits"
 
-# Workers are replaced while clients ask many things at once on connections of HTTP/2, more than a processor can compute:
+# Workers are replaced while clients ask many things at once on connections of HTTP/2, more than a processor can do:
 # nothing is lost that a client may not send again.
 class Http2RestartTest < Minitest::Test
   include ClusterCase
