@@ -115,7 +115,7 @@ static void begin_beat(ab_contender *contender, uint64_t beat, ab_nsec used) {
 
 void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level) {
   if (AB_UNLIKELY(!self->pulse)) return;
-  ab_nsec used = ab_os_own_cpu_time(), process = ab_os_process_cpu_time();
+  ab_nsec used = ab_os_thread_cpu_time(), process = ab_os_process_cpu_time();
   pthread_mutex_lock(&gate->lock);
   begin_beat(self, beat_of(self), used);
   gate_claim(self, self->beat, level);
@@ -213,7 +213,7 @@ ab_nsec ab_gate_used(ab_gate *gate, const ab_contender *contender, uint64_t beat
 
 ab_nsec ab_gate_used_here(ab_gate *gate, const ab_contender *self) {
   if (!self->pulse) return UINT64_MAX;
-  ab_nsec used = ab_os_own_cpu_time();
+  ab_nsec used = ab_os_thread_cpu_time();
   pthread_mutex_lock(&gate->lock);
   ab_nsec from = self->beat == beat_of(self) ? self->from : used;
   pthread_mutex_unlock(&gate->lock);
@@ -235,7 +235,7 @@ static bool slice_is_over(const ab_contender *self, ab_nsec used) {
 }
 
 bool ab_gate_yields(ab_gate *gate, ab_contender *self, bool waits) {
-  ab_nsec used = ab_os_own_cpu_time();
+  ab_nsec used = ab_os_thread_cpu_time();
   bool yields = false;
   pthread_mutex_lock(&gate->lock);
   uint64_t beat = beat_of(self);
@@ -336,7 +336,7 @@ ab_nsec ab_gate_park(ab_gate *gate, ab_contender *self, bool (*wanted)(void *ctx
   gate->ran_at = now.used;
   self->woken = self->interrupted = false;
   self->goes_on = true;
-  self->slice_from = ab_os_own_cpu_time();
+  self->slice_from = ab_os_thread_cpu_time();
   self->slice_since = now.at;
   ab_nsec length = now.used - from.used;
   self->slice_length = length < SLICE ? SLICE : length > SLICE_MOST ? SLICE_MOST : length;

@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "lead/level.h"
 #include "lead/pulse.h"
-#include "os/thread_clock.h"
+#include "os/cpu_time.h"
 
 /* A thread that runs requests. It computes while its pulse is away and not starved. */
 typedef struct ab_contender {

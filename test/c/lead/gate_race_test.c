@@ -15,8 +15,8 @@ static void rest(void) {
 }
 
 static void compute(ab_nsec time) {
-  ab_nsec end = ab_os_own_cpu_time() + time;
-  while (ab_os_own_cpu_time() < end) continue;
+  ab_nsec end = ab_os_thread_cpu_time() + time;
+  while (ab_os_thread_cpu_time() < end) continue;
 }
 
 typedef struct stage {

@@ -1,12 +1,13 @@
 #include "rb/run/rb_clock.h"
 
+#include "os/cpu_time.h"
 #include "rb/rack/rb_line.h"
 #include "rb/run/rb_hybrid.h"
 
 /* --- a request --- */
 
 void ab_clock_begin(ab_call *call, ab_nsec now) {
-  if (call->measure.route.serial) call->measure.computed = ab_clock_of_thread();
+  if (call->measure.route.serial) call->measure.computed = ab_os_thread_cpu_time();
   if (call->row) ab_sight_runs(call, now);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "os/cpu_time.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 
@@ -46,7 +47,7 @@ static bool on_thread(const ab_call *call) {
 
 /* On a thread, the time for which it computed. */
 static ab_nsec computed(const ab_call *call) {
-  ab_nsec now = ab_clock_of_thread(), before = call->measure.computed;
+  ab_nsec now = ab_os_thread_cpu_time(), before = call->measure.computed;
   return now > before ? now - before : 0;
 }
 

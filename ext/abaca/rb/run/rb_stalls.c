@@ -2,8 +2,8 @@
 #include "rb/run/rb_stalls.h"
 
 #include <ruby/fiber/scheduler.h>
-#include <time.h>
 
+#include "os/cpu_time.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_stall_samples.h"
@@ -31,13 +31,6 @@
 /* CPU time of collections since the process began. Makes no object, but for the first time. */
 static uint64_t collected_ms(void) {
   return rb_gc_stat(ID2SYM(rb_intern("time")));
-}
-
-/* The CPU time of the process, since a machine that is busy with others is no fiber's fault. */
-static ab_nsec cpu_time(void) {
-  struct timespec now;
-  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) return 0;
-  return (ab_nsec)now.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)now.tv_nsec;
 }
 
 static ab_nsec seconds(VALUE options, const char *name) {
@@ -79,7 +72,7 @@ void ab_stalls_mark(ab_stalls *stalls) {
   ab_stall_samples_mark(&stalls->asked);
   if (stalls->options.stall_after == 0)
     return; /* the first look, which makes symbols, is to come */
-  stalls->marked_at = cpu_time();
+  stalls->marked_at = ab_os_process_cpu_time();
   stalls->collected = collected_ms();
 }
 
@@ -92,7 +85,7 @@ static const ab_pulse *current_pulse(void) {
 bool ab_stalls_excuses(const ab_run *run) {
   const ab_stalls *stalls = &run->stalls;
   return stalls->excused && atomic_load(&stalls->excused->beat) == stalls->excused_beat &&
-         cpu_time() < stalls->excused_until;
+         ab_os_process_cpu_time() < stalls->excused_until;
 }
 
 /* The pulse of a loop that runs here is a driver's. Another server's may be freed before the run.
@@ -102,7 +95,8 @@ static bool is_own(const ab_run *run, const ab_pulse *pulse) {
   return ab_driver_of_participant(AB_CONTAINER_OF(found, ab_participant, pulse))->run == run;
 }
 
-/* Has this loop just come back from a collection as good as a stall? Nothing else could have run
+/* Has this loop just come back from a collection as good as a stall, by CPU time, since a machine
+ * that is busy with others is no fiber's fault? Nothing else could have run
  * meanwhile, and a spare loop would only make more fibers. Once in a beat, since a fiber that
  * computes may cause one after the other. */
 static void excuse(ab_run *run) {
@@ -111,7 +105,7 @@ static void excuse(ab_run *run) {
   if (!pulse || !is_own(run, pulse)) return;
   uint64_t beat = atomic_load(&pulse->beat);
   if (pulse == stalls->excused && beat == stalls->excused_beat) return;
-  ab_nsec now = cpu_time(), after = stalls->options.stall_after;
+  ab_nsec now = ab_os_process_cpu_time(), after = stalls->options.stall_after;
   ab_nsec time = (collected_ms() - stalls->collected) * AB_NSEC_PER_MS;
   if (time < after / SHARE || now - stalls->marked_at >= time + after) return;
   stalls->excused = pulse;

@@ -154,8 +154,6 @@ typedef struct ab_loop_sight {
 
 /* NULL: nothing shows its work any more. */
 void ab_loop_set_sight(ab_loop *loop, const ab_loop_sight *sight);
-/* How long the calling thread has computed; UINT64_MAX if unknown. */
-ab_nsec ab_clock_of_thread(void);
 /* For this long the current fiber did not keep the loop: its thread had to wait. */
 void ab_loop_excuse(ab_loop *loop, ab_nsec time);
 

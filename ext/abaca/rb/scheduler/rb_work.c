@@ -6,17 +6,11 @@
  * and a waiter checks the serial. */
 #include "rb/scheduler/rb_work.h"
 
-#include <time.h>
+#include "os/cpu_time.h"
 
 #define UNKNOWN UINT64_MAX
 /* Of a stretch that is shorter all counts as computing. */
 #define CHEAP (AB_NSEC_PER_MS / 10)
-
-ab_nsec ab_clock_of_thread(void) {
-  struct timespec ts;
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts)) return UNKNOWN;
-  return (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
-}
 
 /* --- how long it keeps the loop --- */
 
@@ -25,7 +19,7 @@ ab_nsec ab_clock_of_thread(void) {
 static AB_NOINLINE void measure_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
   const ab_loop_client *client = loop->client;
   bool contended = client && client->contended && client->contended(loop->client_ctx);
-  work->computed = AB_UNLIKELY(contended) ? ab_clock_of_thread() : UNKNOWN;
+  work->computed = AB_UNLIKELY(contended) ? ab_os_thread_cpu_time() : UNKNOWN;
   work->since = now;
 }
 
@@ -37,7 +31,7 @@ static AB_NOINLINE void charge_stretch(ab_work *work, ab_nsec now) {
   /* The excused time may exceed the measured time, by a tick of the clock. */
   ab_nsec time = now > work->since ? now - work->since : 0;
   if (AB_UNLIKELY(work->computed != UNKNOWN) && time > CHEAP) {
-    ab_nsec computed = ab_clock_of_thread();
+    ab_nsec computed = ab_os_thread_cpu_time();
     if (computed != UNKNOWN && computed - work->computed < time) time = computed - work->computed;
   }
   if (time > work->longest) work->longest = time;

@@ -3,8 +3,8 @@
  * guest has no standby: there the heartbeat writes both. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "os/cpu_time.h"
 #include "os/process.h"
 #include "page/look.h"
 #include "rb/rack/rb_sight.h"
@@ -14,12 +14,6 @@
 
 /* Collections are an event if they have taken this long within a second. */
 #define LONG_COLLECTIONS (100 * AB_NSEC_PER_MS)
-
-static uint64_t cpu_time(void) {
-  struct timespec now;
-  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) return 0;
-  return (uint64_t)now.tv_sec * AB_NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
 
 /* --- events --- */
 
@@ -51,7 +45,7 @@ static void note_rejections(ab_server *server, ab_nsec now) {
 /* The computing time is asked for anew: the slot's is of the last heartbeat. */
 static ab_history_totals totals_of(const ab_page_parts *parts) {
   ab_history_totals totals = ab_page_totals(parts);
-  totals.cpu = cpu_time();
+  totals.cpu = ab_os_process_cpu_time();
   return totals;
 }
 
@@ -147,7 +141,7 @@ void ab_server_look_at_process(ab_server *server, uint32_t offloads, ab_nsec now
   ab_run *run = &server->run;
   if (run->rack.sight) show_again(run->rack.sight, process);
   count_collections(server, process, now);
-  AB_PUT(process->cpu, cpu_time());
+  AB_PUT(process->cpu, ab_os_process_cpu_time());
   AB_PUT(process->rss, resident());
   put_now_and_most(&process->fibers, &process->fibers_most, fibers_of(server));
   size_t threads = run->threads ? ab_thread_pool_get_stats(run->threads).threads : 0;

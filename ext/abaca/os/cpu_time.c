@@ -1,4 +1,4 @@
-#include "os/thread_clock.h"
+#include "os/cpu_time.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ ab_nsec ab_os_thread_clock_read(const ab_os_thread_clock *clock) {
   return clock->known ? read_clock(clock->id) : 0;
 }
 
-ab_nsec ab_os_own_cpu_time(void) {
+ab_nsec ab_os_thread_cpu_time(void) {
   return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 

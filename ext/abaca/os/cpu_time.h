@@ -1,6 +1,6 @@
 /* CPU time: of another thread, of the calling one, and of the process. */
-#ifndef AB_OS_THREAD_CLOCK_H
-#define AB_OS_THREAD_CLOCK_H
+#ifndef AB_OS_CPU_TIME_H
+#define AB_OS_CPU_TIME_H
 
 #include <time.h>
 
@@ -16,7 +16,7 @@ typedef struct ab_os_thread_clock {
 ab_os_thread_clock ab_os_thread_clock_here(void);
 /* In nanoseconds; 0 when it is not known, or the thread has ended. */
 ab_nsec ab_os_thread_clock_read(const ab_os_thread_clock *clock);
-ab_nsec ab_os_own_cpu_time(void);
+ab_nsec ab_os_thread_cpu_time(void);
 ab_nsec ab_os_process_cpu_time(void);
 
 #endif
