@@ -184,7 +184,7 @@ static inline ab_head_loan ab_head_pass_on(ab_head_loan *from) {
  * head, to be given back before that. `now` is the time, or 0 if the caller would have to ask. */
 ab_exchange *ab_engine_next(ab_engine *engine, uint8_t below, ab_nsec now, unsigned *events,
                             ab_head_loan *head);
-/* The level and the route of a request that was taken. */
+/* The level of a request that was taken, and its route if what it computes is to be measured. */
 uint8_t ab_exchange_level(const ab_exchange *exchange);
 ab_route ab_exchange_route(const ab_exchange *exchange);
 /* The next request that is taken is the first one above the lowest level, if one waits. */

@@ -71,7 +71,7 @@ uint8_t ab_exchange_level(const ab_exchange *exchange) {
 }
 
 ab_route ab_exchange_route(const ab_exchange *exchange) {
-  return exchange->route;
+  return exchange->measured ? exchange->route : (ab_route){0};
 }
 
 /* --- life --- */

@@ -66,6 +66,7 @@ struct ab_exchange {
   bool stood : 1;        /* ... while every place was taken, or held back */
   bool handed : 1;       /* the application has the request, and nothing to run it on */
   bool streams : 1;      /* its body is not buffered, whatever the rule says */
+  bool measured : 1;     /* what it computes is charged to its route */
   bool framed : 1;       /* something stands around each piece of its response's content */
 };
 

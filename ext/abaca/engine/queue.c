@@ -19,24 +19,29 @@ static void queue_insert(ab_engine *engine, ab_exchange *exchange) {
   ab_list_insert_between(&exchange->event_link, before, before->next);
 }
 
-ab_nsec ab__queue_guess(const ab_engine *engine) {
-  ab_nsec cost = engine->routes ? ab_route_stats_cost(engine->routes, (ab_route){0}) : 0;
+static ab_nsec at_least(ab_nsec cost) {
   return cost > LEAST ? cost : LEAST;
+}
+
+ab_nsec ab__queue_guess(const ab_engine *engine) {
+  if (!engine->routes) return LEAST;
+  return at_least(ab_route_stats_weigh(engine->routes, &(ab_route){0}, (ab_view){NULL, 0}).cost);
 }
 
 /* Without a route, since none was needed or its parsed form is lost, it is unknown. */
 static void weigh(ab_engine *engine, ab_exchange *exchange) {
   ab_route_stats *routes = engine->routes;
   exchange->level = 0;
+  exchange->measured = false;
   exchange->cost = LEAST;
   if (!routes) return;
   exchange->weighed = ab_route_stats_changes(routes);
   if (AB_LIKELY(!ab_route_stats_weighs(routes))) return;
-  if (exchange->route.serial == 0 && exchange->request)
-    exchange->route = ab_route_stats_path(routes, exchange->request->path);
-  exchange->level = ab_route_stats_level(routes, exchange->route);
-  ab_nsec cost = ab_route_stats_cost(routes, exchange->route);
-  if (cost > LEAST) exchange->cost = cost;
+  ab_view path = exchange->request ? exchange->request->path : (ab_view){NULL, 0};
+  ab_route_weight weight = ab_route_stats_weigh(routes, &exchange->route, path);
+  exchange->level = weight.level;
+  exchange->measured = weight.measured;
+  exchange->cost = at_least(weight.cost);
 }
 
 void ab__queue_add(ab_exchange *exchange) {

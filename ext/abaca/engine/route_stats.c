@@ -28,6 +28,8 @@
 /* What a route costs rises slowly, since one request may have to load code, and falls fast. */
 #define RISE 8
 #define FALL 2
+/* The cost of a heavy route that nobody asks for is halved after so many seconds. */
+#define AGE 60
 /* The median request costs more or less by this share of it, after each request. */
 #define MEDIAN_STEP 16
 #define MEDIAN_MIN  (AB_NSEC_PER_MS / 10)
@@ -48,6 +50,8 @@ typedef struct entry {
   uint32_t patience; /* how many it takes */
   ab_nsec cost;      /* what a request computes; 0: none has ended */
   uint8_t level;     /* of that */
+  uint8_t unasked;   /* seconds since a request was charged, if it is above the lowest */
+  uint32_t asked;    /* requests that were weighed, while it was the lowest */
   ab_nsec load;      /* what requests above the lowest level have computed since it was taken */
   bool on_threads, was_away;
   uint8_t key_len;
@@ -107,6 +111,7 @@ uint32_t ab_route_stats_changes(const ab_route_stats *route_stats) {
 static void route_stats_begin(ab_route_stats *route_stats, entry *e) {
   set_level(route_stats, e, 0);
   e->cost = e->load = 0;
+  e->asked = e->unasked = 0;
   e->serial = ++route_stats->serial;
   if (e->serial == 0) e->serial = route_stats->serial = 1;
   e->on_threads = e->was_away = false;
@@ -264,8 +269,8 @@ static entry *rule_of(ab_route_stats *route_stats, ab_view path) {
   return rule ? &route_stats->entries[FIRST_RULE + (size_t)(rule - rules)] : NULL;
 }
 
-ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path) {
-  pthread_mutex_lock(&route_stats->lock);
+/* Locked. */
+static ab_route route_of_path(ab_route_stats *route_stats, ab_view path) {
   entry *e = rule_of(route_stats, path);
   if (AB_LIKELY(!e)) {
     sought s = seek(route_stats, path);
@@ -273,7 +278,12 @@ ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path) {
     if (AB_UNLIKELY(!e)) e = route_stats_add(route_stats, &s);
   }
   if (AB_LIKELY(e != NULL)) use(e);
-  ab_route route = route_of(route_stats, e ? (size_t)(e - route_stats->entries) : OTHERS);
+  return route_of(route_stats, e ? (size_t)(e - route_stats->entries) : OTHERS);
+}
+
+ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path) {
+  pthread_mutex_lock(&route_stats->lock);
+  ab_route route = route_of_path(route_stats, path);
   pthread_mutex_unlock(&route_stats->lock);
   return route;
 }
@@ -316,32 +326,26 @@ bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path) {
 /* --- costs --- */
 
 /* NULL if nothing is known of its requests. Locked. */
-static const entry *known(const ab_route_stats *route_stats, ab_route route) {
-  const entry *e = &route_stats->entries[route.nth];
-  bool is = route.serial != 0 && e->serial == route.serial && route.nth != OTHERS;
-  return is && e->cost > 0 ? e : NULL;
+static entry *known(ab_route_stats *route_stats, ab_route route) {
+  entry *e = route_stats_find(route_stats, route);
+  return e && e->cost > 0 && route.nth != OTHERS ? e : NULL;
 }
 
-uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route) {
+ab_route_weight ab_route_stats_weigh(ab_route_stats *route_stats, ab_route *route, ab_view path) {
   pthread_mutex_lock(&route_stats->lock);
-  const entry *e = known(route_stats, route);
-  uint8_t level = e ? e->level : level_of(route_stats->median);
+  if (route->serial == 0 && path.len > 0) *route = route_of_path(route_stats, path);
+  entry *e = known(route_stats, *route);
+  ab_nsec cost = e ? e->cost : route_stats->median;
+  ab_route_weight weight = {cost, e ? e->level : level_of(cost), true};
+  if (e && e->level == 0) weight.measured = e->asked++ % AB_ROUTE_STATS_SAMPLE == 0;
   pthread_mutex_unlock(&route_stats->lock);
-  return level;
+  return weight;
 }
 
 void ab_route_stats_pass(ab_route_stats *route_stats, uint64_t count) {
   pthread_mutex_lock(&route_stats->lock);
   route_stats->passed = count;
   pthread_mutex_unlock(&route_stats->lock);
-}
-
-ab_nsec ab_route_stats_cost(ab_route_stats *route_stats, ab_route route) {
-  pthread_mutex_lock(&route_stats->lock);
-  const entry *e = known(route_stats, route);
-  ab_nsec cost = e ? e->cost : route_stats->median;
-  pthread_mutex_unlock(&route_stats->lock);
-  return cost;
 }
 
 static void move_median(ab_route_stats *route_stats, ab_nsec cost) {
@@ -356,6 +360,12 @@ static void move_median(ab_route_stats *route_stats, ab_nsec cost) {
   }
 }
 
+/* For how many requests one that is charged stands; in mode :hybrid all are measured. */
+static unsigned stands_for(const ab_route_stats *route_stats, const entry *known) {
+  bool sampled = known && known->level == 0 && route_stats->options.threshold == 0;
+  return sampled ? AB_ROUTE_STATS_SAMPLE : 1;
+}
+
 static void add_load(ab_route_stats *route_stats, entry *e, ab_nsec computed) {
   route_stats->loaded++;
   route_stats->load += computed;
@@ -364,8 +374,9 @@ static void add_load(ab_route_stats *route_stats, entry *e, ab_nsec computed) {
 
 void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed) {
   pthread_mutex_lock(&route_stats->lock);
-  move_median(route_stats, computed);
   entry *e = route_stats_find(route_stats, route);
+  for (unsigned i = stands_for(route_stats, known(route_stats, route)); i > 0; i--)
+    move_median(route_stats, computed);
   if (e && e->cost == 0) {
     e->cost = computed;
   } else if (e && computed > e->cost) {
@@ -374,8 +385,21 @@ void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec 
     e->cost -= (e->cost - computed) / FALL;
   }
   if (e && e->cost == 0) e->cost = 1; /* it is known */
+  if (e) e->unasked = 0;
   if (ab_level_of(computed) > 0) add_load(route_stats, e, computed);
   if (e) set_level(route_stats, e, level_of(e->cost));
+  pthread_mutex_unlock(&route_stats->lock);
+}
+
+void ab_route_stats_age(ab_route_stats *route_stats) {
+  if (!ab_route_stats_weighs(route_stats)) return;
+  pthread_mutex_lock(&route_stats->lock);
+  for (entry *e = route_stats->entries; e < route_stats->entries + route_stats->count; e++) {
+    if (e->level == 0 || ++e->unasked < AGE) continue;
+    e->unasked = 0;
+    e->cost /= 2;
+    set_level(route_stats, e, level_of(e->cost));
+  }
   pthread_mutex_unlock(&route_stats->lock);
 }
 

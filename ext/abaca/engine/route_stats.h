@@ -78,15 +78,25 @@ bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path);
 bool ab_route_stats_weighs(const ab_route_stats *route_stats);
 /* How often the level of any route has changed so far. */
 uint32_t ab_route_stats_changes(const ab_route_stats *route_stats);
-/* The level of the route's requests, before they have run. One that nothing is known of has that of
- * the median request: clients choose paths, and must not jump the queue by it. */
-uint8_t ab_route_stats_level(ab_route_stats *route_stats, ab_route route);
+/* What a request computes, by those of its route; of a route that nothing is known of, by the
+ * median request: clients choose paths, and must not jump the queue by it. */
+typedef struct ab_route_weight {
+  ab_nsec cost; /* 0 if no request has ended at all */
+  uint8_t level;
+  bool measured; /* it is to be charged: all but light ones of a route that is known, and one of
+                  * AB_ROUTE_STATS_SAMPLE of these */
+} ab_route_weight;
+#define AB_ROUTE_STATS_SAMPLE 16
+
+/* Finds the route first, as ab_route_stats_path, if *route is none and the path not empty. */
+ab_route_weight ab_route_stats_weigh(ab_route_stats *route_stats, ab_route *route, ab_view path);
 /* So many requests have ended before the first charge, and were light. */
 void ab_route_stats_pass(ab_route_stats *route_stats, uint64_t count);
-/* What one of them computes; the same as above, 0 if no request has ended at all. */
-ab_nsec ab_route_stats_cost(ab_route_stats *route_stats, ab_route route);
 /* A request is over, which has computed for this time in all. */
 void ab_route_stats_charge(ab_route_stats *route_stats, ab_route route, ab_nsec computed);
+/* Once a second: heavy routes that nobody asks for become lighter, so that in the end no request
+ * needs a route for its turn. */
+void ab_route_stats_age(ab_route_stats *route_stats);
 
 /* A request is over. `time`: how long it kept its loop at a stretch, at most; or, on a thread, how
  * long it computed. Returns whether that moved the route. */

@@ -310,7 +310,8 @@ static void charge(ab_route_stats *route_stats, const char *text, unsigned count
 }
 
 static unsigned level(ab_route_stats *route_stats, const char *text) {
-  return ab_route_stats_level(route_stats, path(route_stats, text));
+  ab_route route = {0};
+  return ab_route_stats_weigh(route_stats, &route, view(text)).level;
 }
 
 CHECK_CASE(the_first_request_says_what_a_route_costs) {
@@ -362,7 +363,7 @@ CHECK_CASE(an_unknown_route_costs_what_the_median_does) {
   CHECK_INT(0, level(route_stats, "/a"));
   charge(route_stats, "/page", 1, 20 * MS);
   CHECK_INT(1, level(route_stats, "/b"));
-  CHECK_INT(1, ab_route_stats_level(route_stats, (ab_route){0}));
+  CHECK_INT(1, ab_route_stats_weigh(route_stats, &(ab_route){0}, view("")).level);
   for (unsigned i = 0; i < 200; i++) {
     charge(route_stats, "/page", 1, 20 * MS);
     charge(route_stats, "/light", 2, MS);
@@ -379,6 +380,49 @@ CHECK_CASE(light_requests_that_were_not_measured_count) {
   charge(route_stats, "/hog", 1, 2000 * MS);
   CHECK_INT(0, level(route_stats, "/light"));
   CHECK_INT(3, level(route_stats, "/hog"));
+  ab_route_stats_fini(route_stats);
+}
+
+/* Of light requests one in sixteen is enough, and stands for the others in the median. */
+CHECK_CASE(light_routes_that_are_known_are_sampled) {
+  ab_route_stats *route_stats = make();
+  charge(route_stats, "/page", 1, 20 * MS);
+  charge(route_stats, "/light", 1, MS);
+  unsigned measured = 0, heavy = 0, unknown = 0;
+  for (unsigned i = 0; i < 160; i++) {
+    measured += ab_route_stats_weigh(route_stats, &(ab_route){0}, view("/light")).measured;
+    heavy += ab_route_stats_weigh(route_stats, &(ab_route){0}, view("/page")).measured;
+    unknown += ab_route_stats_weigh(route_stats, &(ab_route){0}, view("/who")).measured;
+  }
+  CHECK_INT(10, measured);
+  CHECK_INT(160, heavy);
+  CHECK_INT(160, unknown);
+  ab_route_stats_fini(route_stats);
+}
+
+CHECK_CASE(a_sample_stands_for_the_others) {
+  ab_route_stats_options bare = {.seed = 42};
+  ab_route_stats *route_stats = ab_route_stats_init(&ab_mem_libc, &bare, NULL, 0);
+  charge(route_stats, "/light", 1, MS);
+  for (unsigned i = 0; i < 50; i++) { /* eight light ones to a page */
+    charge(route_stats, "/page", 2, 20 * MS);
+    charge(route_stats, "/light", 1, MS);
+  }
+  CHECK_INT(0, level(route_stats, "/unknown"));
+  ab_route_stats_fini(route_stats);
+}
+
+CHECK_CASE(a_heavy_route_that_nobody_asks_for_grows_lighter) {
+  ab_route_stats *route_stats = make();
+  charge(route_stats, "/page", 1, 20 * MS);
+  for (unsigned i = 0; i < 179; i++) ab_route_stats_age(route_stats);
+  CHECK(ab_route_stats_weighs(route_stats));
+  charge(route_stats, "/page", 1, 20 * MS);
+  CHECK_INT(1, level(route_stats, "/page"));
+  for (unsigned i = 0; i < 119; i++) ab_route_stats_age(route_stats);
+  CHECK(ab_route_stats_weighs(route_stats));
+  ab_route_stats_age(route_stats);
+  CHECK(!ab_route_stats_weighs(route_stats));
   ab_route_stats_fini(route_stats);
 }
 

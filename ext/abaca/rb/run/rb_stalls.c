@@ -173,6 +173,7 @@ static bool stalls_wanted(void *ctx) {
 
 static void second(void *ctx, ab_nsec now) {
   ab_run *run = ctx;
+  if (run->route_stats) ab_route_stats_age(run->route_stats);
   run->stages->second(run, now);
 }
 
