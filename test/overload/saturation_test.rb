@@ -56,11 +56,9 @@ class OverloadSaturationTest < Minitest::Test
     3.times { client.call(request("GET", "/page")) }
   end
 
-  # A page that has begun is ended before another one begins. On threads, one that waits for Ruby's lock, which these
-  # clients want as well, cannot be told from one that blocks.
+  # A page that has begun is ended before another one begins. That is promised where the server's own loops run pages: a
+  # thread that waits for Ruby's lock, which these clients want as well, looks like one that blocks.
   def test_pages_do_not_take_turns
-    skip "only a loop of ours knows" if guest? || ServerCase.threads?
-
     inside = most = 0
     running = saturated do
       inside += 1
@@ -70,7 +68,8 @@ class OverloadSaturationTest < Minitest::Test
     end
     warm_up(running)
     saturate(running) { nil }
-    assert_operator most, :<, CLIENTS
+    on_loops = !guest? && !ServerCase.threads?
+    assert_includes 1..(on_loops ? CLIENTS - 1 : CLIENTS), most
   end
 
   # They would come last if requests went by age.
@@ -108,10 +107,9 @@ class OverloadSaturationTest < Minitest::Test
     saturate(running) { assert_light_ones_are_served(running) }
   end
 
-  # In C, where the fiber cannot wait: the whole thread does, and computes nothing.
-  def test_a_page_that_blocks_keeps_nobody_from_beginning
-    skip "a fiber scheduler of others has one thread" if guest?
-
+  # In C, where the fiber cannot wait: the whole thread does, and computes nothing. All pages are answered meanwhile. In
+  # guest mode there is only that thread (docs/guest_mode.md), so there they are answered when it is free.
+  def test_a_call_that_blocks_keeps_no_page_from_beginning
     Tempfile.create do |held|
       held.flock(File::LOCK_EX)
       waits = Queue.new
@@ -119,17 +117,20 @@ class OverloadSaturationTest < Minitest::Test
       warm_up(running)
       blocked = connect(running).write(request("GET", "/light"))
       waits.pop
-      saturate(running) { held.flock(File::LOCK_UN) && assert_equal("/light", blocked.read.body) }
+      saturate(running) { held.flock(File::LOCK_UN) if guest? }
+      assert blocked.silent?(0), "it was answered while its lock was held" unless guest?
+      held.flock(File::LOCK_UN)
+      assert_equal "/light", blocked.read.body
     end
   end
 
-  # For the log: lib/abaca/saturation.rb.
+  # For the log: lib/abaca/saturation.rb. In guest mode nothing is measured.
   def test_the_load_is_counted
-    skip "nothing is measured on a scheduler of others" if guest?
-
     running = saturated
     saturate(running) { nil }
     engine = running.server.instance_variable_get(:@engine)
+    return assert_equal(0, engine.saturation[:requests]) if guest?
+
     load = nil
     assert(eventually { (load = engine.saturation)[:requests].positive? }) # a page ends when its answer is out
     assert_includes 1..(CLIENTS * PAGES), load[:requests]

@@ -55,27 +55,6 @@ class RackFilesTest < Minitest::Test
     serve(lint: false, **options) { [status, { "content-type" => "text/plain" }.merge(headers), body] }
   end
 
-  # What was sent goes back before the next request begins, also where many follow one another in a turn. For strings it
-  # is the same, but only the collector knows.
-  def test_a_file_is_closed_before_the_next_request
-    skip "no handshake ends while the app waits, and a file is read into records" if ServerCase::TLS
-
-    path = file("a.txt", "x" * 20_000)
-    [{}, { stall_after: 0 }].each do |options|
-      open = []
-      sent = false
-      running = serve(lint: false, max_pending_output: 1, **options) do # each is sent at once
-        Thread.pass until sent
-        open << ServerCase.descriptors.values.count(path)
-        [200, { "content-type" => "text/plain" }, FileBody.new(path)]
-      end
-      clients = Array.new(12) { connect(running).write(GET) }
-      sent = true
-      clients.each { |client| assert_equal 20_000, client.read.body.bytesize }
-      assert_equal [0], open.uniq, open unless ServerCase.threads? # where many are sent at the same time
-    end
-  end
-
   def assert_closed_once(body)
     assert eventually { body.closed.positive? }, "never closed"
     assert_equal 1, body.closed

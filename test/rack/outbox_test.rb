@@ -510,4 +510,34 @@ class RackOutboxTest < Minitest::Test
     2.times { ask(running) }
     assert_equal [Outbox, Outbox], seen
   end
+
+  # A body that is sent as its app gave it, here a file.
+  FileBody = Struct.new(:to_path) do
+    def each = yield(File.binread(to_path))
+  end
+
+  # What was sent goes back before the next request begins, also where many follow one another in a turn. For strings it
+  # is the same, but only the collector knows.
+  def test_a_file_is_closed_before_the_next_request
+    Tempfile.create do |file|
+      file.write("x" * 20_000)
+      file.close
+      [{}, { stall_after: 0 }].each { |options| assert_closed_between(file.path, options) }
+    end
+  end
+
+  # How often the file was open when each of a row of requests began.
+  def assert_closed_between(path, options)
+    open = []
+    sent = false
+    running = serve(lint: false, max_pending_output: 1, **options) do # each is sent at once
+      Thread.pass until sent
+      open << ServerCase.descriptors.values.count(path)
+      [200, TYPE.dup, FileBody.new(path)]
+    end
+    clients = Array.new(12) { connect(running).write(GET) }
+    sent = true
+    clients.each { |client| assert_equal 20_000, client.read.body.bytesize }
+    assert_equal [0], open.uniq, open unless ServerCase.threads? # where many are sent at the same time
+  end
 end
