@@ -1,6 +1,6 @@
 /* Asks for pages on some connections, each again as soon as it is answered, and for something light
- * on others, each at a fixed pace. A client that is late asks at once, and skips what it has
- * missed.
+ * on others, each at a fixed pace. If an answer takes longer than the pace, the requests that were
+ * due meanwhile are dropped, and the next one is sent at once.
  *
  *   prints "warm"   when the server is warm: it has answered WARM pages or has had LIMIT seconds,
  *                   and has answered every connection once (at most PATIENCE seconds later)
@@ -8,23 +8,13 @@
  *   prints "over"   the window is over; the load goes on, so that both ends are alike
  *   reads the end   prints one line of figures of the window, times in microseconds
  *
- * An answer counts where it arrives. "worst" knows the requests that still wait in the end, too. */
+ * An answer counts if it arrives within the window. "worst" includes requests that are still
+ * waiting at its end. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "client.h"
+#include "http.h"
 
-#define HEAD_MAX   8192
 #define EVENTS_MAX 256
 #define LAST_CHUNK "0\r\n\r\n"
 #define TAIL       (sizeof LAST_CHUNK - 1)
@@ -36,11 +26,10 @@ struct peer {
   enum kind kind;
   int fd;
   int64_t due, sent; /* monotonic ns; sent is 0 while it asks for nothing */
-  int64_t body_left; /* -1: in the head; -2: chunked, up to the last chunk */
   uint64_t answers;  /* in the window */
-  bool answered, closing, right;
-  size_t head_len;
-  char tail[TAIL], head[HEAD_MAX + 1];
+  bool answered;
+  char tail[TAIL]; /* the last bytes of a body in chunks */
+  struct head head;
 };
 
 struct load {
@@ -63,13 +52,8 @@ struct options {
 };
 
 static void open_peer(struct load *load, struct peer *peer) {
-  peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (peer->fd < 0) die("socket");
-  if (connect(peer->fd, (struct sockaddr *)&load->addr, sizeof load->addr) < 0) die("connect");
-  int on = 1;
-  setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = peer};
-  if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) < 0) die("epoll_ctl");
+  peer->fd = open_socket(&load->addr, load->epoll_fd, peer);
+  if (peer->fd < 0) die("connect");
 }
 
 /* A server may close a connection: with a request on it, the request is lost. */
@@ -84,9 +68,7 @@ static void ask(struct load *load, struct peer *peer) {
   int64_t at = now();
   peer->due += load->pace;
   if (peer->due < at) peer->due += (at - peer->due) / load->pace * load->pace;
-  peer->head_len = 0;
-  peer->body_left = -1;
-  peer->closing = false;
+  begin_head(&peer->head);
   memset(peer->tail, 0, TAIL);
   const char *request = load->request[peer->kind];
   size_t len = strlen(request);
@@ -101,42 +83,17 @@ static void finish(struct load *load, struct peer *peer) {
   load->pages += peer->kind == PAGE;
   if (load->phase == WINDOW) {
     peer->answers++;
-    load->wrong += !peer->right;
+    load->wrong += !peer->head.right;
     add(&load->took[peer->kind], took);
   }
   peer->sent = 0;
-  if (peer->closing) reopen(load, peer);
-}
-
-static const char *field(const char *head, const char *name) {
-  const char *found = strcasestr(head, name);
-  return found ? found + strlen(name) : NULL;
-}
-
-/* Takes the head as far as it is there; returns the bytes of `data` that belong to it. */
-static size_t take_head(struct peer *peer, const char *data, size_t len) {
-  size_t before = peer->head_len, room = HEAD_MAX - before;
-  size_t part = len < room ? len : room;
-  memcpy(peer->head + before, data, part);
-  peer->head_len += part;
-  peer->head[peer->head_len] = '\0';
-  const char *stop = strstr(peer->head, "\r\n\r\n");
-  if (!stop) {
-    if (part < len) errno = EMSGSIZE, die("head");
-    return part;
-  }
-  size_t used = (size_t)(stop - peer->head) + 4;
-  peer->head[used] = '\0';
-  const char *length = field(peer->head, "\r\ncontent-length:");
-  peer->body_left = length ? strtoll(length, NULL, 10) : -2;
-  peer->closing = field(peer->head, "\r\nconnection: close") != NULL;
-  peer->right = strncmp(peer->head, "HTTP/1.1 200", 12) == 0;
-  return used - before;
+  if (peer->head.closing) reopen(load, peer);
 }
 
 /* Whether these bytes of a body are its last ones. */
 static bool take_body(struct peer *peer, const char *data, size_t len) {
-  if (peer->body_left >= 0) return (peer->body_left -= (int64_t)len) <= 0;
+  int64_t *left = &peer->head.body_left;
+  if (*left >= 0) return (*left -= (int64_t)len) <= 0;
   size_t part = len < TAIL ? len : TAIL;
   memmove(peer->tail, peer->tail + part, TAIL - part);
   memcpy(peer->tail + TAIL - part, data + len - part, part);
@@ -152,9 +109,10 @@ static void receive(struct load *load, struct peer *peer) {
     return;
   }
   if (!peer->sent) return;
-  size_t used = peer->body_left == -1 ? take_head(peer, data, (size_t)got) : 0;
-  if (peer->body_left == -1) return;
-  if (take_body(peer, data + used, (size_t)got - used)) finish(load, peer);
+  ssize_t used = peer->head.body_left == IN_HEAD ? take_head(&peer->head, data, (size_t)got) : 0;
+  if (used < 0) errno = EMSGSIZE, die("head");
+  if (peer->head.body_left == IN_HEAD) return;
+  if (take_body(peer, data + used, (size_t)(got - used))) finish(load, peer);
 }
 
 /* Asks where it is time; returns when it is time next. */
@@ -175,7 +133,7 @@ static bool is_warm(const struct load *load, const struct options *options) {
   return enough && (load->unanswered == 0 || elapsed >= last);
 }
 
-/* Whoever still waits has waited so long. */
+/* A request without an answer has taken at least until now. */
 static void end_window(struct load *load) {
   int64_t at = now();
   load->window = at - load->window_began;
@@ -255,7 +213,7 @@ static void make(struct load *load, const struct options *options) {
   for (size_t i = 0; i < load->count; i++) {
     struct peer *peer = &load->peers[i];
     peer->kind = i < (size_t)options->pages ? PAGE : LIGHT;
-    /* They do not march in step. */
+    /* Spread over one interval. */
     peer->due =
         load->began + (peer->kind == LIGHT ? load->pace * (int64_t)i / (int64_t)load->count : 0);
     open_peer(load, peer);

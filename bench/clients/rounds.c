@@ -8,18 +8,8 @@
  * With FORM, each request sends it, and is to be answered with 303. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "client.h"
+#include "http.h"
 
 #define EVENTS_MAX 1024
 #define ANSWER_MAX 16384
@@ -61,9 +51,9 @@ static void ask(struct load *load, struct peer *peer) {
 }
 
 /* A field of the head, which ends at `stop`; NULL without it. */
-static const char *field(const struct peer *peer, const char *name, const char *stop) {
-  const char *found = strcasestr(peer->answer, name);
-  return found && found < stop ? found + strlen(name) : NULL;
+static const char *field_before(const char *stop, const struct peer *peer, const char *name) {
+  const char *found = field(peer->answer, name);
+  return found && found <= stop ? found : NULL;
 }
 
 static bool ends_with(const struct peer *peer, const char *end) {
@@ -76,8 +66,9 @@ static bool is_complete(struct peer *peer) {
   peer->answer[peer->got] = '\0';
   const char *stop = strstr(peer->answer, "\r\n\r\n");
   if (!stop) return false;
-  if (field(peer, "\r\ntransfer-encoding: chunked", stop)) return ends_with(peer, "\r\n0\r\n\r\n");
-  const char *length = field(peer, "\r\ncontent-length:", stop);
+  if (field_before(stop, peer, "\r\ntransfer-encoding: chunked"))
+    return ends_with(peer, "\r\n0\r\n\r\n");
+  const char *length = field_before(stop, peer, "\r\ncontent-length:");
   if (!length) fail("an answer has no Content-Length");
   size_t size = (size_t)(stop - peer->answer) + 4 + strtoul(length, NULL, 10);
   if (peer->got > size) fail("an answer is too long");
@@ -85,13 +76,8 @@ static bool is_complete(struct peer *peer) {
 }
 
 static void open_peer(struct load *load, struct peer *peer) {
-  peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (peer->fd < 0) die("socket");
-  if (connect(peer->fd, (struct sockaddr *)&load->addr, sizeof load->addr) < 0) die("connect");
-  int on = 1;
-  setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
-  if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) < 0) die("epoll_ctl");
+  peer->fd = open_socket(&load->addr, load->epoll_fd, peer);
+  if (peer->fd < 0) die("connect");
 }
 
 /* A server may close a connection after a number of requests. */

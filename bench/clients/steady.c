@@ -6,22 +6,11 @@
  * that is stopped or restarted. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "client.h"
+#include "http.h"
 
-#define HEAD_MAX   8192
 #define EVENTS_MAX 256
 #define GRACE      (3 * SECOND) /* for what is on its way in the end */
 
@@ -33,10 +22,7 @@ struct peer {
   enum state state;
   int fd;
   int64_t due, sent; /* monotonic ns */
-  size_t head_len;
-  int64_t body_left; /* -1: in the head; -2: chunked, up to the last chunk */
-  bool closing, right;
-  char head[HEAD_MAX + 1];
+  struct head head;
 };
 
 struct load {
@@ -58,21 +44,14 @@ struct options {
   const char *path, *burn, *health;
 };
 
-/* Connecting on the loopback does not wait for anybody's program. */
 static bool open_peer(struct load *load, struct peer *peer) {
-  peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (peer->fd < 0) die("socket");
-  if (connect(peer->fd, (struct sockaddr *)&load->addr, sizeof load->addr) < 0) {
-    close(peer->fd);
+  peer->fd = open_socket(&load->addr, load->epoll_fd, peer);
+  if (peer->fd < 0) {
     peer->state = ENDED;
     load->refused++;
     load->alive--;
     return false;
   }
-  int on = 1;
-  setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = peer};
-  if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) < 0) die("epoll_ctl");
   peer->state = THINKING;
   return true;
 }
@@ -102,9 +81,7 @@ static void hang_up(struct load *load, struct peer *peer) {
 }
 
 static void ask(struct load *load, struct peer *peer) {
-  peer->head_len = 0;
-  peer->body_left = -1;
-  peer->closing = false;
+  begin_head(&peer->head);
   peer->sent = now();
   peer->state = WAITING;
   if (peer->kind == BURNER && !load->burn_began) load->burn_began = peer->sent;
@@ -120,7 +97,7 @@ static void ask(struct load *load, struct peer *peer) {
 static void finish(struct load *load, struct peer *peer) {
   int64_t at = now();
   load->answered++;
-  if (!peer->right) load->wrong++;
+  if (!peer->head.right) load->wrong++;
   bool during =
       !load->burns || (load->burn_began && (load->burning > 0 || peer->sent < load->burn_ended));
   if (peer->kind == BURNER)
@@ -131,50 +108,25 @@ static void finish(struct load *load, struct peer *peer) {
   peer->due = at + (peer->kind == HEALTH ? load->pause : load->think);
   if (peer->kind == BURNER)
     end(load, peer);
-  else if (peer->closing)
+  else if (peer->head.closing)
     hang_up(load, peer);
-}
-
-static const char *field(const char *head, const char *name) {
-  const char *found = strcasestr(head, name);
-  return found ? found + strlen(name) : NULL;
-}
-
-/* Takes the head as far as it is there; returns the bytes of `data` that belong to it. */
-static size_t take_head(struct load *load, struct peer *peer, const char *data, size_t len) {
-  size_t before = peer->head_len, room = HEAD_MAX - before;
-  size_t part = len < room ? len : room;
-  memcpy(peer->head + before, data, part);
-  peer->head_len += part;
-  peer->head[peer->head_len] = '\0';
-  const char *stop = strstr(peer->head, "\r\n\r\n");
-  if (!stop) {
-    if (part < len) hang_up(load, peer);
-    return part;
-  }
-  size_t used = (size_t)(stop - peer->head) + 4;
-  peer->head[used] = '\0';
-  const char *length = field(peer->head, "\r\ncontent-length:");
-  peer->body_left = length ? strtoll(length, NULL, 10) : -2;
-  peer->closing = field(peer->head, "\r\nconnection: close") != NULL;
-  peer->right = strncmp(peer->head, "HTTP/1.1 200", 12) == 0;
-  return used - before;
 }
 
 static void take(struct load *load, struct peer *peer, const char *data, size_t len) {
   if (peer->state != WAITING) return;
-  if (peer->body_left == -1) {
-    size_t used = take_head(load, peer, data, len);
-    if (peer->state != WAITING || peer->body_left == -1) return;
+  if (peer->head.body_left == IN_HEAD) {
+    ssize_t used = take_head(&peer->head, data, len);
+    if (used < 0) hang_up(load, peer);
+    if (peer->head.body_left == IN_HEAD) return;
     data += used;
-    len -= used;
+    len -= (size_t)used;
   }
-  if (peer->body_left == -2) {
+  if (peer->head.body_left == CHUNKED) {
     if (len >= 5 && memcmp(data + len - 5, "0\r\n\r\n", 5) == 0) finish(load, peer);
     return;
   }
-  peer->body_left -= (int64_t)len;
-  if (peer->body_left <= 0) finish(load, peer);
+  peer->head.body_left -= (int64_t)len;
+  if (peer->head.body_left <= 0) finish(load, peer);
 }
 
 static void receive(struct load *load, struct peer *peer) {

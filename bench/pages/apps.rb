@@ -12,31 +12,31 @@ module Bench
         @units = {}
       end
 
-      # Variables for the server.
+      # Environment variables for the server.
       # @param entry [Field::Entry]
       def env(_entry) = {}
 
-      # Whether it is for daily work alone, and its results are not kept.
+      # Whether results go to tmp/ instead of bench/results.
       def synthetic? = false
 
-      # Installs what it needs.
+      # Installs the gems that the app needs, and fills its database.
       # @raise [Unavailable]
       def prepare; end
 
       # @return [String] as given to --app
       def name = self.class.name.split("::").last.downcase
 
-      # @return [Array<String>] kinds of requests whose units are known
+      # @return [Array<String>] the kinds of requests that have been calibrated
       def calibrated = @units.keys
 
-      # @return [String, nil] what stands for the work in the results: the path
+      # @return [String, nil] the path, which identifies the work in the results file; nil if it is not calibrated
       def work(kind, milliseconds)
         path_of(kind, milliseconds) if calibrated.include?(kind)
       rescue Failed
         nil
       end
 
-      # Finds out how much work a unit is, by the processor time of requests one after another.
+      # Measures the CPU time of one unit of work, with one request at a time.
       #
       # @param kind [String] page or burn
       # @param entry [Field::Entry] a server that runs it

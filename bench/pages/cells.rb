@@ -2,7 +2,7 @@
 
 module Bench
   module Pages
-    # A figure of a turn, and whether more of it is better: true, false, or nil if that cannot be said.
+    # A column of a table. more: whether a higher figure is better; nil if neither is.
     Column = Struct.new(:name, :figure, :digits, :more, keyword_init: true) do
       # @param turns [Array<Hash>]
       # @return [Array<Numeric>]
@@ -14,7 +14,7 @@ module Bench
       # @return [String] from the lowest round to the highest
       def range(turns) = values(turns).minmax.map { |value| show(value) }.uniq.join("..")
 
-      # Whether the median lies outside what the rounds of the baseline have given.
+      # Compares the median with the range of the baseline's rounds.
       # @return [String, nil] worse, better
       def verdict(turns, baseline)
         return if more.nil? || turns.equal?(baseline) || [turns, baseline].any? { |rounds| rounds.size < 2 }

@@ -2,8 +2,8 @@
 
 module Bench
   module Pages
-    # All cells for a number of workers. Each round has servers of its own, which have their turns at one cell after
-    # another.
+    # Measures all cells with one number of workers. Each round starts new servers and measures them in turn, cell by
+    # cell.
     class Contest < Row
       # As given to --rows => server, options of its command, label
       ROWS = {
@@ -19,8 +19,8 @@ module Bench
       # @param workers [Integer]
       # @param cells [Array<Mix, Hog>]
       # @param rows [Array<String>] of ROWS
-      # @param options [Hash] of Row, where `pinned` has one worker on CPU 0 and the client on CPU 1; `seconds` of a
-      #   window; `baseline` of ROWS, the row that the others are compared with
+      # @param options [Hash] those of Row, and: `seconds`, the length of a window; `baseline`, the key in ROWS of the
+      #   row that others are compared with. `pinned` puts a single worker on CPU 0 and the client on CPU 1
       def initialize(app:, workers:, cells:, rows:, **options)
         @app = app
         @workers = workers
@@ -102,7 +102,7 @@ module Bench
         (@cells.map { |cell| cell.work.first }.uniq - @app.calibrated).each { |kind| @app.calibrate(kind, entry) }
       end
 
-      # nil for a cell at which the server fails: the other cells and rounds count.
+      # Returns nil if the server fails in this cell; its other cells and rounds still count.
       def try(entry, cell)
         warm = @warm[entry.label] ? Load::AGAIN : Load::WARM
         cell.measure(entry, app: @app, seconds: @seconds, warm: warm, workers: @workers, prefix: prefix)

@@ -2,13 +2,13 @@
 
 module Bench
   module Pages
-    # Load by clients/pages.c: connections that ask for a page again as soon as they are answered, and others that ask
-    # for something light at a fixed pace.
+    # Runs clients/pages.c: page connections, which send a request as soon as they have an answer, and light ones, which
+    # send one at a fixed rate.
     class Load
       PACE = 20 # ms from one light request of a connection to its next one
-      WARM = { answers: 300, seconds: 5 }.freeze # a young process; whichever comes first
-      AGAIN = { answers: 300, seconds: 1 }.freeze # one that has been under load
-      GRACE = 30 # seconds beyond those that it may take
+      WARM = { answers: 300, seconds: 5 }.freeze # for a new process; whichever comes first
+      AGAIN = { answers: 300, seconds: 1 }.freeze # for one that has been measured before
+      GRACE = 30 # seconds of slack before the client is stopped
 
       # @param port [Integer]
       # @param page [String] path
@@ -25,9 +25,9 @@ module Bench
       # @param lights [Integer] connections
       # @param seconds [Integer] of the window
       # @param warm [Hash] answers and seconds before the window
-      # @param patience [Integer] seconds that the window is put off at most, until each connection has an answer
+      # @param patience [Integer] longest time, in seconds, to wait for an answer on every connection before the window
       # @yield when the window begins
-      # @yieldreturn [#call] what is called when it is over
+      # @yieldreturn [#call] called at the end of the window
       # @return [Hash{Symbol => Integer}] what the client prints
       # @raise [Failed]
       def run(pages:, seconds:, lights: 0, warm: AGAIN, patience: 10)

@@ -2,9 +2,9 @@
 
 module Bench
   module Pages
-    # The tables of a cell: the medians of each row, and the range of its rounds.
+    # Renders two tables for a cell: the median of each row, and the range over its rounds.
     class Tables
-      # @param turns [Hash{String => Array<Hash>}] label => rounds, of each cell's name the figures
+      # @param turns [Hash{String => Array<Hash>}] label => one Hash per round, of cell name => figures
       # @param baseline [String] label of the row that the others are compared with
       # @param against [Against, nil] each row of this checkout is compared with that of the other one
       def initialize(turns, baseline:, against: nil)
@@ -15,7 +15,7 @@ module Bench
 
       # @param cell [Mix, Hog]
       # @yieldparam label [String]
-      # @yieldreturn [String] what stands beside it
+      # @yieldreturn [String] printed after the label
       # @return [String]
       def render(cell)
         rounds = @turns.transform_values { |turns| turns.filter_map { |turn| turn[cell.name] } }

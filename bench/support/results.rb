@@ -4,8 +4,8 @@ require "fileutils"
 require "json"
 
 module Bench
-  # Writes what was measured, with the machine it was measured on. The folder in the repository holds runs of clean
-  # trees; quick runs, and what is only a look, go to tmp/.
+  # Writes the results of a run, with a description of the machine. bench/results holds runs from clean trees; quick
+  # runs and trial runs go to tmp/.
   module Results
     DIRECTORY = File.join(DIR, "results")
     LOOKS = File.join(TMP, "results")
