@@ -20,6 +20,8 @@
 #define LATE    8
 /* A thread that computes for less than this share of the time, and could not more, blocks. */
 #define HARDLY 20
+/* ... and is looked at no more often than this: it takes system calls to know. */
+#define BLOCK_LOOK (2 * AB_NSEC_PER_MS)
 /* The first one that is parked looks so often whether the interpreter's lock is of use to others,
  * and goes on when the process has computed for the longer time without anything heavy. */
 #define TICK     AB_NSEC_PER_MS
@@ -31,7 +33,7 @@ int ab_gate_init(ab_gate *gate) {
   ab_list_init(&gate->contenders);
   ab_list_init(&gate->parked);
   atomic_init(&gate->parked_count, 0);
-  atomic_init(&gate->shut, false);
+  atomic_init(&gate->shut, 0);
   gate->ran_at = 0;
   return pthread_mutex_init(&gate->lock, NULL) == 0 ? AB_OK : AB_ENOMEM;
 }
@@ -162,6 +164,15 @@ static uint8_t level_now(ab_nsec used, ab_nsec time) {
   return used >= ENDLESS ? AB_LEVELS : ab_level_of(used);
 }
 
+/* A thread that is about to go on waits for the interpreter's lock, which is no block. */
+static void look_for_block(ab_contender *contender, ab_nsec used, ab_nsec now) {
+  bool hardly = used - contender->used < (now - contender->looked) / HARDLY;
+  contender->blocks =
+      hardly && !contender->goes_on && !ab_os_thread_is_runnable(contender->clock.thread);
+  contender->used = used;
+  contender->looked = now;
+}
+
 static void gate_look_at(ab_contender *contender, ab_nsec now) {
   uint64_t beat = beat_of(contender);
   if (!gate_is_away(beat) || atomic_load(&contender->pulse->starved) || is_parked(contender))
@@ -172,10 +183,7 @@ static void gate_look_at(ab_contender *contender, ab_nsec now) {
     begin_beat(contender, beat, used);
     return;
   }
-  bool hardly = used - contender->used < (now - contender->looked) / HARDLY;
-  contender->blocks = hardly && !ab_os_thread_is_runnable(contender->clock.thread);
-  contender->used = used;
-  contender->looked = now;
+  if (now - contender->looked >= BLOCK_LOOK) look_for_block(contender, used, now);
   uint8_t level = level_now(used - contender->from, now - contender->since);
   if (level > gate_level_of(contender, beat)) gate_claim(contender, beat, level);
 }

@@ -51,8 +51,10 @@ typedef struct ab_gate {
   ab_list contenders;
   ab_list parked; /* lightest first; of one level, the last one that has parked */
   _Atomic unsigned parked_count;
-  _Atomic bool shut; /* the leader has left requests to wait: to be told when they may begin */
-  ab_nsec ran_at;    /* CPU time of the process when something heavy last computed */
+  /* The leader has left requests to wait that are of this level at least, and is to be told when
+   * they may begin; 0: it has not. */
+  _Atomic uint8_t shut;
+  ab_nsec ran_at; /* CPU time of the process when something heavy last computed */
 } ab_gate;
 
 /* Returns AB_OK or AB_ENOMEM. */

@@ -209,7 +209,7 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   if (sight->sampled) time = shorter(time, SAMPLE);
   if (sight->starved) return shorter(time, starve / NUDGES);
   if (leads && sight->call) return HASTE;
-  bool shut = atomic_load(&standby->lead->gate.shut);
+  bool shut = atomic_load(&standby->lead->gate.shut) > 0;
   if (shut && !sight->away) return SHUT_LOOK;
   bool busy = sight->away || leads || (sight->moved && !pass);
   standby->idle = busy ? 0 : standby->idle + 1;
@@ -223,10 +223,9 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
 
 /* What was in the way of requests is over, may block, or takes longer than was known. */
 static bool has_opened(const ab_standby *standby) {
-  ab_lead *lead = standby->lead;
-  if (AB_LIKELY(!atomic_load(&lead->gate.shut))) return false;
-  uint8_t below = ab_gate_below(&lead->gate, NULL);
-  return below == AB_LEVELS || lead->turns->has_news(lead->engine, below);
+  ab_gate *gate = &standby->lead->gate;
+  uint8_t shut = atomic_load(&gate->shut);
+  return AB_UNLIKELY(shut > 0) && ab_gate_below(gate, NULL) > shut;
 }
 
 /* Does something lighter wait because of one that is away? A thread that starves may be about to
@@ -340,7 +339,7 @@ static bool has_moved(const ab_participant *participant) {
 
 static bool anybody_away(void *arg) {
   ab_standby *standby = arg;
-  if (atomic_load(&standby->lead->gate.shut)) return true;
+  if (atomic_load(&standby->lead->gate.shut) > 0) return true;
   pthread_mutex_lock(&standby->lead->lock);
   const ab_participant *leader = atomic_load(&standby->lead->holder);
   bool away = standby->options.pass_after && leader && has_moved(leader);

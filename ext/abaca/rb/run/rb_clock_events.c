@@ -128,7 +128,7 @@ static void tell_gate(ab_driver *driver, rb_event_flag_t event) {
   bool suspended = event == RUBY_INTERNAL_THREAD_EVENT_SUSPENDED;
   atomic_store(&contender->suspended, suspended);
   if (!suspended || AB_LIKELY(!atomic_load(&gate->shut)) || ab_gate_level(contender) == 0) return;
-  if (atomic_exchange(&gate->shut, false)) ab_rack_tell_leader(&driver->run->rack);
+  if (atomic_exchange(&gate->shut, 0)) ab_rack_tell_leader(&driver->run->rack);
 }
 
 static void thread_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *data,

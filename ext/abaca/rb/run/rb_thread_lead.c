@@ -204,7 +204,7 @@ static bool needs_ruby(ab_worker *worker) {
   if (has_housekeeping(pool)) return true;
   uint8_t below = is_main(worker) ? 0 : ab_turn_below(&worker->driver);
   if (ab_engine_tells(pool->run->rack.engine, below)) return true;
-  if (below < AB_LEVELS && below > 0) ab_turn_leaves(pool->run);
+  if (below < AB_LEVELS && below > 0) ab_turn_leaves(pool->run, below);
   return is_main(worker) && find_relief(pool);
 }
 

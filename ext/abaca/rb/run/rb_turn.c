@@ -40,10 +40,10 @@ static uint8_t may_begin(ab_driver *driver) {
   return 0;
 }
 
-void ab_turn_leaves(ab_run *run) {
+void ab_turn_leaves(ab_run *run, uint8_t below) {
   if (!ab_engine_tells(run->rack.engine, AB_LEVELS)) return;
-  bool was = atomic_exchange(&run->rack.lead.gate.shut, true);
-  if (!was && run->rack.standby) ab_bell_ring(ab_standby_bell(run->rack.standby));
+  atomic_store(&run->rack.lead.gate.shut, below);
+  if (run->rack.standby) ab_bell_wake(ab_standby_bell(run->rack.standby));
 }
 
 uint8_t ab__turn_below(ab_driver *driver) {
@@ -76,7 +76,7 @@ static enum news take_event(ab_driver *driver) {
   ab_exchange *exchange =
       ab_engine_next(run->rack.engine, below, driver->runner.moment, &events, &head);
   if (!exchange) {
-    if (AB_UNLIKELY(below < AB_LEVELS && below > 0)) ab_turn_leaves(run);
+    if (AB_UNLIKELY(below < AB_LEVELS && below > 0)) ab_turn_leaves(run, below);
     return NEWS_NONE;
   }
   if (events & AB_EVENT_REQUEST) {

@@ -11,9 +11,9 @@ static inline bool ab_turn_leads(ab_driver *driver) {
   return ab__turn_regain_lead(driver);
 }
 
-/* The leader leaves requests to wait that may not begin yet, if there are any: it is told when they
- * may. Without the GVL too. */
-void ab_turn_leaves(ab_run *run);
+/* The leader leaves requests of this level and above to wait, if there are any: it is told when
+ * they may begin. Without the GVL too. */
+void ab_turn_leaves(ab_run *run, uint8_t below);
 uint8_t ab__turn_below(ab_driver *driver);
 /* Requests below this level may begin on the driver (lead/gate.h). */
 static inline uint8_t ab_turn_below(ab_driver *driver) {
