@@ -2,7 +2,7 @@
 
 #include "os/cpu_time.h"
 #include "rb/rack/rb_line.h"
-#include "rb/run/rb_hybrid.h"
+#include "rb/run/rb_costs.h"
 
 /* --- a request --- */
 
@@ -22,9 +22,9 @@ void ab_clock_end(ab_call *call, ab_nsec now) {
     ab_line_shows(call->runner, AB_LOOP_STATE_IDLE, NULL, now);
   }
   if (AB_UNLIKELY(measured)) {
-    ab_hybrid_end(call, times);
+    ab_costs_end(call, times);
   } else {
-    ab_hybrid_learn(call, call->row ? call->row->sums[AB_STATE_RUN] : UINT64_MAX);
+    ab_costs_learn(call, call->row ? call->row->sums[AB_STATE_RUN] : UINT64_MAX);
   }
   call->work = NULL;
 }

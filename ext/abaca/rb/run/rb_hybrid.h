@@ -7,19 +7,13 @@
 
 #include "rb/run/rb_run.h"
 
-/* Takes hybrid_threshold and hybrid_requests of the options; without them no route moves. The
- * routes and the options about stalls are set already. Raises NoMemoryError. */
-void ab_hybrid_init(ab_run *run, VALUE options);
-
 /* Finds the route of the driver's next request, which is hybrid. Returns true if it is to run on a
  * thread. */
 bool ab_hybrid_takes_thread(ab_driver *driver);
 
-/* A call with a route ends on its fiber, whose loop it has kept for these times, or on its thread.
- * Calls no Ruby code. */
-void ab_hybrid_end(const ab_call *call, ab_work_times times);
-/* The same for one that was not measured, and has run for so long; UINT64_MAX: it is not known. */
-void ab_hybrid_learn(const ab_call *call, ab_nsec ran);
+/* A call that has a route ends, on a thread or on a fiber; longest is the longest time it computed
+ * without giving way. Does nothing in other modes. */
+void ab_hybrid_end(const ab_call *call, bool thread, ab_nsec longest);
 
 /* Logs which routes were moved; on the leading thread, between turns. */
 void ab_hybrid_log(ab_run *run);

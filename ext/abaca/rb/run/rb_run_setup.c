@@ -6,8 +6,8 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_rack_setup.h"
 #include "rb/run/rb_clock.h"
+#include "rb/run/rb_costs.h"
 #include "rb/run/rb_guest.h"
-#include "rb/run/rb_hybrid.h"
 #include "rb/run/rb_out_of_band.h"
 #include "rb/run/rb_routes.h"
 #include "rb/run/rb_slow.h"
@@ -60,7 +60,7 @@ void ab_run_configure(ab_run *run, VALUE options) {
   ab_stalls_configure(run, options);
   run->max_fibers = NIL_P(max_fibers) ? UINT32_MAX : NUM2UINT(max_fibers);
   unsigned threads = configure_threads(run, options);
-  ab_hybrid_init(run, options);
+  ab_costs_init(run, options);
   ab_slow_init(run, run->max_fibers, threads);
   ab_routes_buffer_bodies(run, options);
   ab_out_of_band_configure(run, options);
