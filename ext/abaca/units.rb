@@ -16,7 +16,8 @@ module Units
     "unit_#{name.tr("/", "_")}.c".tap { |unit| File.write(unit, text(paths)) }
   end
 
-  # What to add to the Makefile: the compiler tells which headers a unit includes; one that is gone compiles it anew. Those rules come before mkmf's.
+  # What to add to the Makefile: the compiler writes down which headers a unit includes, with an empty rule for each,
+  # so that a header which is gone stops nothing. These rules come before mkmf's.
   #
   # @return [Array<String>] lines
   def self.rules = [".DEFAULT_GOAL := all\n", "CFLAGS += -MMD -MP\n", "-include $(wildcard *.d)\n"]

@@ -76,10 +76,11 @@ static bool weigh_again(ab_engine *engine, ab_exchange *exchange) {
 ab_nsec ab__queue_cost(ab_engine *engine, unsigned most) {
   ab_nsec cost = 0;
   ab_list_each (node, next, &engine->requests) {
-    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
+    if (engine->routes) weigh_again(engine, AB_CONTAINER_OF(node, ab_exchange, event_link));
+  }
+  ab_list_each (node, next, &engine->requests) {
     if (most-- == 0) break;
-    if (engine->routes) weigh_again(engine, exchange);
-    cost += exchange->cost;
+    cost += AB_CONTAINER_OF(node, ab_exchange, event_link)->cost;
   }
   return cost;
 }
