@@ -142,6 +142,7 @@ class EndsTest < Minitest::Test
       server.finish("/lock")
       kept = nil
       Waits.eventually { kept = server.slot.kept.find { |one| one[:path] == "/lock" } }
+      assert(Waits.eventually { server.slot.events.any? { |event| event[:kind] == :stall } }, server.slot.events)
       stalls = Abaca::Sight.stalls(server.slot.events, kept, kept[:ended_at])
       assert_equal 1, stalls.size, server.slot.events
       assert_operator stalls[0][:time], :>, 0.3
