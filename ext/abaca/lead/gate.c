@@ -112,7 +112,7 @@ static void begin_beat(ab_contender *contender, uint64_t beat, ab_nsec used) {
   contender->beat = beat;
   contender->from = contender->used = used;
   contender->since = contender->looked = ab_clock_monotonic();
-  contender->blocks = false;
+  contender->blocks = contender->blocked = false;
 }
 
 void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level) {
@@ -169,6 +169,7 @@ static void look_for_block(ab_contender *contender, ab_nsec used, ab_nsec now) {
   bool hardly = used - contender->used < (now - contender->looked) / HARDLY;
   contender->blocks =
       hardly && !contender->goes_on && !ab_os_thread_is_runnable(contender->clock.thread);
+  contender->blocked |= contender->blocks;
   contender->used = used;
   contender->looked = now;
 }
@@ -226,6 +227,17 @@ ab_nsec ab_gate_used_here(ab_gate *gate, const ab_contender *self) {
   ab_nsec from = self->beat == beat_of(self) ? self->from : used;
   pthread_mutex_unlock(&gate->lock);
   return used > from ? used - from : 0;
+}
+
+ab_nsec ab_gate_lost_here(ab_gate *gate, const ab_contender *self, bool blocks) {
+  if (!self->pulse) return 0;
+  ab_nsec used = ab_os_thread_cpu_time(), now = ab_clock_monotonic();
+  pthread_mutex_lock(&gate->lock);
+  uint64_t beat = beat_of(self);
+  bool known = gate_is_away(beat) && self->beat == beat && (blocks || !self->blocked);
+  ab_nsec time = now - self->since, computed = used - self->from;
+  pthread_mutex_unlock(&gate->lock);
+  return known && time > computed ? time - computed : 0;
 }
 
 /* --- parking --- */

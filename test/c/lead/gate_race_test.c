@@ -86,6 +86,7 @@ typedef struct worker {
   pthread_mutex_t *lock; /* the interpreter's */
   _Atomic bool wanted, parks, stop, ready;
   _Atomic unsigned parked; /* times that it has come back */
+  ab_nsec lost, waited;    /* at its end, without calls that block and with them */
 } worker;
 
 static bool is_wanted(void *arg) {
@@ -111,6 +112,8 @@ static void *work(void *arg) {
       compute(AB_NSEC_PER_MS / 10);
     }
   }
+  w->lost = ab_gate_lost_here(gate, &w->contender, false);
+  w->waited = ab_gate_lost_here(gate, &w->contender, true);
   ab_pulse_return(&w->pulse);
   ab_gate_part(gate, &w->contender);
   return NULL;
@@ -166,6 +169,22 @@ CHECK_CASE(it_sees_what_computes_and_what_blocks) {
   CHECK_INT(0, ab_gate_used(&s.gate, &busy.contender, beat + 2));
   end(&busy);
   end(&idle);
+  CHECK_INT(0, idle.lost);
+  CHECK(idle.waited >= AB_NSEC_PER_MS);
+  stage_fini(&s);
+}
+
+/* As far as anybody has seen. */
+CHECK_CASE(it_tells_the_time_in_which_others_run) {
+  stage s;
+  stage_init(&s);
+  CHECK_INT(0, ab_gate_lost_here(&s.gate, &s.self, false));
+  ab_pulse_leave(&s.own);
+  ab_gate_look(&s.gate);
+  for (int i = 0; i < 10; i++) rest();
+  CHECK(ab_gate_lost_here(&s.gate, &s.self, false) >= AB_NSEC_PER_MS);
+  ab_pulse_return(&s.own);
+  CHECK_INT(0, ab_gate_lost_here(&s.gate, &s.self, false));
   stage_fini(&s);
 }
 

@@ -72,11 +72,22 @@ static VALUE learn(VALUE arg) {
   return Qnil;
 }
 
+/* What it has computed of the time for which it has run. What the standby has seen it compute is
+ * too little, since the first look is late; the time less what others were seen to take is too
+ * much. */
+static ab_nsec computed_of(const ab_call *call, ab_nsec ran) {
+  ab_gate *gate = &call->rack->lead.gate;
+  const ab_contender *contender = &call->runner->participant.contender;
+  ab_nsec seen = ab_gate_used_here(gate, contender);
+  if (ran == UINT64_MAX || seen >= ran) return seen < ran ? seen : ran;
+  ab_nsec lost = ab_gate_lost_here(gate, contender, true);
+  ab_nsec most = ran > lost ? ran - lost : 0;
+  return seen > most ? seen : most;
+}
+
 void ab_costs_learn(const ab_call *call, ab_nsec ran) {
   if (ran < HEAVY || !ab_run_of(call->rack)->route_stats || !RB_TYPE_P(call->env, T_HASH)) return;
-  ab_nsec computed =
-      ab_gate_used_here(&call->rack->lead.gate, &call->runner->participant.contender);
-  if (computed < ran) ran = computed;
+  ran = computed_of(call, ran);
   if (ran < HEAVY) return;
   ab_quietly(learn, (VALUE)(void *[]){(void *)call, &ran});
 }

@@ -145,6 +145,10 @@ static bool spare_contended(void *ctx) {
   return ab_spares_contended(&((ab_spare *)ctx)->driver);
 }
 
+static ab_nsec spare_lost(void *ctx) {
+  return ab_turn_lost(&((ab_spare *)ctx)->driver);
+}
+
 static void spare_rests(void *ctx) {
   ab_spare *spare = ctx;
   ab_gate_rest(&spare->driver.run->rack.lead.gate, &spare->driver.runner.participant.contender);
@@ -157,6 +161,7 @@ static const ab_loop_client spare_client = {
     .done = spare_done,
     .given_up = spare_given_up,
     .contended = spare_contended,
+    .lost = spare_lost,
 };
 
 /* --- running --- */

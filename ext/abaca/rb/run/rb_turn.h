@@ -14,6 +14,13 @@ static inline bool ab_turn_leads(ab_driver *driver) {
 /* The leader leaves requests of this level and above to wait, if there are any: it is told when
  * they may begin. Without the GVL too. */
 void ab_turn_leaves(ab_run *run, uint8_t below);
+/* For how long others have had the processor since the driver's thread last looked for events. In a
+ * call that blocks it has kept its loop by itself. */
+static inline ab_nsec ab_turn_lost(ab_driver *driver) {
+  return ab_gate_lost_here(&driver->run->rack.lead.gate, &driver->runner.participant.contender,
+                           false);
+}
+
 uint8_t ab__turn_below(ab_driver *driver);
 /* Requests below this level may begin on the driver (lead/gate.h). */
 static inline uint8_t ab_turn_below(ab_driver *driver) {

@@ -104,6 +104,9 @@ typedef struct ab_loop_client {
   void (*woken)(void *ctx);
   /* True while other threads may compute and make the loop's thread wait; may be NULL. */
   bool (*contended)(void *ctx);
+  /* For how long others have had the processor since the loop last looked for events; may be NULL.
+   */
+  ab_nsec (*lost)(void *ctx);
   /* True while other threads work for the client, to which the loop gives way; may be NULL. */
   bool (*shares)(void *ctx);
 } ab_loop_client;

@@ -11,6 +11,8 @@
 #define UNKNOWN UINT64_MAX
 /* Of a stretch that is shorter all counts as computing. */
 #define CHEAP (AB_NSEC_PER_MS / 10)
+/* A longer one is worth the question whether others had the processor. */
+#define LONG (5 * AB_NSEC_PER_MS)
 
 /* --- how long it keeps the loop --- */
 
@@ -27,19 +29,27 @@ static inline void begin_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
   if (AB_UNLIKELY(work->measured)) measure_stretch(loop, work, now);
 }
 
-static AB_NOINLINE void charge_stretch(ab_work *work, ab_nsec now) {
+static ab_nsec lost(const ab_loop *loop) {
+  const ab_loop_client *client = loop->client;
+  return client && client->lost ? client->lost(loop->client_ctx) : 0;
+}
+
+static AB_NOINLINE void charge_stretch(const ab_loop *loop, ab_work *work, ab_nsec now) {
   /* The excused time may exceed the measured time, by a tick of the clock. */
   ab_nsec time = now > work->since ? now - work->since : 0;
   if (AB_UNLIKELY(work->computed != UNKNOWN) && time > CHEAP) {
     ab_nsec computed = ab_os_thread_cpu_time();
     if (computed != UNKNOWN && computed - work->computed < time) time = computed - work->computed;
+  } else if (time > LONG) {
+    ab_nsec others = lost(loop);
+    time = time > others ? time - others : 0;
   }
   if (time > work->longest) work->longest = time;
   work->total += time;
 }
 
-static inline void end_stretch(ab_work *work, ab_nsec now) {
-  if (AB_UNLIKELY(work->measured)) charge_stretch(work, now);
+static inline void end_stretch(const ab_loop *loop, ab_work *work, ab_nsec now) {
+  if (AB_UNLIKELY(work->measured)) charge_stretch(loop, work, now);
 }
 
 void ab_loop_excuse(ab_loop *loop, ab_nsec time) {
@@ -133,7 +143,7 @@ ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec n
 ab_work_times ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   if (AB_LIKELY(loop->work == work)) {
     ab__loop_runs(loop, NULL);
-    end_stretch(work, now);
+    end_stretch(loop, work, now);
     if (AB_LIKELY(work->row != NULL)) {
       ab_row_turn(work->row, AB_STATE_RUN, now);
       charge_run(loop, work);
@@ -191,7 +201,7 @@ void ab__work_pause(ab_loop *loop, ab_waiter *waiter) {
   ab__loop_runs(loop, NULL);
   waiter->work = work;
   waiter->work_serial = work->serial;
-  end_stretch(work, now);
+  end_stretch(loop, work, now);
   if (!work->row) return;
   show_wait(loop, work, waiter, now);
   charge_run(loop, work);

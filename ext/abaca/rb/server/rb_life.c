@@ -42,6 +42,10 @@ static bool server_contended(void *ctx) {
   return ab_spares_contended(&((ab_server *)ctx)->run.main);
 }
 
+static ab_nsec server_lost(void *ctx) {
+  return ab_turn_lost(&((ab_server *)ctx)->run.main);
+}
+
 static bool server_shares(void *ctx) {
   const ab_run *run = &((ab_server *)ctx)->run;
   return run->threads && ab_thread_pool_works(run->threads);
@@ -55,6 +59,7 @@ static const ab_loop_client server_client = {
     .rests = server_rests,
     .woken = server_woken,
     .contended = server_contended,
+    .lost = server_lost,
     .shares = server_shares,
 };
 
