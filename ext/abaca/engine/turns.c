@@ -356,6 +356,14 @@ static bool lead_has_news(void *ptr, uint8_t below) {
   return news;
 }
 
+static bool lead_runs_more(void *ptr, unsigned count) {
+  ab_engine *engine = ptr;
+  ab_engine_lock(engine);
+  bool more = engine->own_stats.in_app > count;
+  ab_engine_unlock(engine);
+  return more;
+}
+
 static void lead_flush(void *ptr) {
   ab_engine *engine = ptr;
   ab_engine_lock(engine);
@@ -369,5 +377,6 @@ const ab_lead_turns ab_engine_turns = {
     .turn = lead_turn,
     .deadline = lead_deadline,
     .has_news = lead_has_news,
+    .runs_more = lead_runs_more,
     .flush = lead_flush,
 };

@@ -20,6 +20,8 @@ typedef struct ab_lead_turns {
   /* True when there are requests below the level, or events, that only the application's side can
    * take. */
   bool (*has_news)(void *engine, uint8_t below);
+  /* True when more requests than so many are in the application. */
+  bool (*runs_more)(void *engine, unsigned count);
   /* Sends what was put off, whichever thread leads. */
   void (*flush)(void *engine);
 } ab_lead_turns;

@@ -62,7 +62,7 @@ struct ab_standby {
 enum { REPORTED_NOT, REPORTED, REPORTED_DELAY };
 
 typedef struct sight {
-  unsigned away, stalled;
+  unsigned away, stalled, computing;
   bool moved;             /* a thread is somewhere else than at the last look */
   bool waits;             /* a thread waits for the interpreter's lock ... */
   bool starved;           /* ... which is to be nudged for it */
@@ -150,6 +150,8 @@ static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec no
   if (ab_pulse_waits(&participant->pulse)) {
     sight->waits = true;
     look_at_starved(standby, participant, now, sight);
+  } else {
+    sight->computing++;
   }
   if (participant->stalled) sight->stalled++;
   report(standby, participant, now);
@@ -228,17 +230,25 @@ static bool has_opened(const ab_standby *standby) {
   return AB_UNLIKELY(shut > 0) && ab_gate_below(gate, NULL) > shut;
 }
 
-/* Does something lighter wait because of one that is away? A thread that starves may be about to
- * run that; else it is in the queue. */
+/* Is something lighter to wait for this one? By what it has computed so far, since equals may
+ * differ from what their route is known for; of one that blocks that says nothing. */
+static bool is_in_the_way(const ab_standby *standby, const ab_participant *participant) {
+  const ab_lead *lead = standby->lead;
+  ab_nsec used = ab_gate_used(&standby->lead->gate, &participant->contender, participant->beat);
+  uint8_t level = used == UINT64_MAX ? ab_gate_level(&participant->contender) : ab_level_of(used);
+  return lead->turns->has_news(lead->engine, level > 0 ? level : 1);
+}
+
+/* Does something lighter wait because of one that is away? It is in the queue; or it has begun, and
+ * a thread that waits for the interpreter's lock is about to go on with it. */
 static void look_at_delays(const ab_standby *standby, ab_nsec now, const sight *sight) {
-  ab_lead *lead = standby->lead;
+  const ab_lead *lead = standby->lead;
+  bool begun = sight->waits && lead->turns->runs_more(lead->engine, sight->computing);
   ab_list_each (node, tmp, &lead->participants) {
     ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
     if (!is_away(participant->beat) || participant->delays) continue;
     if (now - participant->since < DELAY || ab_pulse_waits(&participant->pulse)) continue;
-    uint8_t level = ab_gate_level(&participant->contender);
-    participant->delays =
-        sight->waits || lead->turns->has_news(lead->engine, level > 0 ? level : 1);
+    participant->delays = begun || is_in_the_way(standby, participant);
   }
 }
 

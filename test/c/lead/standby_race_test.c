@@ -40,7 +40,11 @@ static void flush(void *engine) {
   pthread_mutex_unlock(&self->lock);
 }
 
-static const ab_lead_turns turns = {end_step, turn, deadline, has_news, flush};
+static bool runs_more(void *engine AB_UNUSED, unsigned count AB_UNUSED) {
+  return true;
+}
+
+static const ab_lead_turns turns = {end_step, turn, deadline, has_news, runs_more, flush};
 
 static void *put_off(void *arg) {
   stage *self = arg;
