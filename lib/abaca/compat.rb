@@ -28,6 +28,7 @@ module Abaca
       "I18n::Base" => :I18nConfig,
       "Mongoid::Threaded" => :MongoidSessions,
       "Sequel::Database" => :SequelPools,
+      "Sentry::Hub" => :SentryHubs,
       "OpenTelemetry::SDK::Trace::Span" => :OpenTelemetrySpans,
       "Rack::Timeout::Scheduler::Timeout" => :RackTimeouts
     }.freeze

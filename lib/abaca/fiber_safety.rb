@@ -38,7 +38,6 @@ module Abaca
       GEMS.filter_map do |row|
         version = @versions.call(row.name)
         next unless (adapters.include?(row.name) || constant(row.constant)) && row.for?(version, @ruby)
-        next if row.settled_in?(constant(row.constant))
 
         Finding.new(subject: [row.name, version].compact.join(" "), trouble: row.trouble,
                     remedy: [row.remedy, THREADS].compact.join(", or "))

@@ -69,7 +69,7 @@ class FiberSafetyTest < Minitest::Test
   end
 
   # Versions that the table names, of gems that are right today.
-  OLD = { "pg" => "1.2.3", "curb" => "1.1.0", "sentry-ruby" => "6.0.0" }.freeze
+  OLD = { "pg" => "1.2.3", "curb" => "1.1.0" }.freeze
 
   def test_each_gem_of_the_table
     Abaca::FiberSafety::GEMS.group_by(&:name).each do |name, rows|
@@ -84,7 +84,7 @@ class FiberSafetyTest < Minitest::Test
 
   # They have adapters, or keep their state apart.
   def test_nothing_is_said_about_what_is_safe
-    %w[Rack::Timeout Chewy::Strategy Grape::API Grape::Railtie].each { |constant| define(constant) }
+    %w[Rack::Timeout Chewy::Strategy Sentry::Hub Grape::API Grape::Railtie].each { |constant| define(constant) }
     assert_empty findings
   end
 
@@ -102,17 +102,6 @@ class FiberSafetyTest < Minitest::Test
     install("mongo", "2.26.0")
     assert_empty findings(ruby: "3.2.0")
     assert_equal ["mongo 2.26.0"], subjects(ruby: "3.1.7")
-  end
-
-  def test_a_gem_that_is_set_as_it_is_advised
-    configuration = Struct.new(:hub_isolation_level).new(:thread)
-    sentry = define("Sentry", Struct.new(:configuration).new(configuration))
-    install("sentry-ruby", "7.2.0")
-    assert_equal ["sentry-ruby 7.2.0"], subjects
-    configuration.hub_isolation_level = :fiber
-    assert_empty findings
-    sentry.configuration = nil # it reports nothing
-    assert_empty findings
   end
 
   # One cannot say that it is concerned.

@@ -11,8 +11,7 @@ module Abaca
     # rubies:: Gem::Requirement of Ruby itself, or nil for all
     # trouble:: what happens, a clause
     # remedy:: what to do instead of serving with threads, a clause, or nil
-    # settled:: takes what the constant stands for and returns whether it is set as the remedy says, or nil
-    Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, :settled, keyword_init: true) do
+    Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, keyword_init: true) do
       # @param version [Gem::Version, nil] of the gem, where it is known
       # @param ruby [Gem::Version]
       # @return [Boolean] whether it applies to these versions
@@ -21,15 +20,10 @@ module Abaca
 
         rubies.nil? || rubies.satisfied_by?(ruby)
       end
-
-      # @param loaded [Module, nil] what the constant stands for
-      # @return [Boolean] whether there is nothing to report
-      def settled_in?(loaded) = settled && loaded ? settled.call(loaded) : false
     end
 
-    SENTRY = "its scope belongs to the thread: reports have the users and tags of other requests"
     BULLET = "its findings belong to the thread: requests get each other's"
-    private_constant :SENTRY, :BULLET
+    private_constant :BULLET
 
     # "Keeps the thread" means that it gives up Ruby's lock, so other threads run meanwhile, but does not ask the
     # fiber scheduler, so no other fiber of the loop does.
@@ -62,13 +56,6 @@ module Abaca
       # 3.1.22: bcrypt_ext.c, bc_crypt_nogvl. What it computes takes 0.19 s at its usual cost.
       { name: "bcrypt", constant: "BCrypt::Engine",
         trouble: "checking a password keeps the thread and all its fibers for some 0.2 seconds" },
-      # Seen with 7.2.0: 28 of 30 reports had the user of another request, none with the setting on Ruby 3.4.
-      { name: "sentry-ruby", constant: "Sentry", trouble: SENTRY,
-        versions: "< 7.2", remedy: "use sentry-ruby 7.2 on Ruby 3.2 with config.hub_isolation_level = :fiber" },
-      # It sets :thread where Ruby cannot. What has no configuration reports nothing.
-      { name: "sentry-ruby", constant: "Sentry", trouble: SENTRY,
-        versions: ">= 7.2", remedy: "set config.hub_isolation_level = :fiber, on Ruby 3.2 or later",
-        settled: ->(sentry) { (sentry.configuration&.hub_isolation_level || :fiber) == :fiber } },
       # 8.1.0 and 8.3.1: bullet.rb. Seen with 8.3.1 to be mixed on Ruby 3.1, and separate on 3.4.
       { name: "bullet", constant: "Bullet", versions: "< 8.3.1", trouble: BULLET,
         remedy: "use bullet 8.3.1 on Ruby 3.2" },
