@@ -25,6 +25,7 @@ module Abaca
       "ActionController" => :LiveStates,
       "Async::Scheduler" => :AsyncBlocks,
       "Chewy::Strategy" => :ChewyCurrent,
+      "GraphQL" => :GraphqlDataloaders,
       "I18n::Base" => :I18nConfig,
       "Mongoid::Threaded" => :MongoidSessions,
       "Sequel::Database" => :SequelPools,
