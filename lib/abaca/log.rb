@@ -12,6 +12,9 @@ module Abaca
 
     # The longest chain of causes that an error's report follows.
     CAUSES = 5
+    STALL_ADVICE = "such work belongs in Abaca.offload { } or on a thread route, or in smaller pieces (docs/stalls.md)"
+    FIBER_ADVICE = "create the fiber with `blocking: false'; one of an Enumerator needs Ruby 3.2 (docs/stalls.md)"
+    private_constant :STALL_ADVICE, :FIBER_ADVICE
 
     # @param out [#write] takes information and the access log
     # @param err [#write] takes warnings and errors; `out` if only that is given
@@ -116,12 +119,14 @@ module Abaca
     # @param seconds [Float] its length so far
     # @param env [Hash, nil] the request's env
     # @param place [String] where: a line of the app, if there is one
-    # @param late [Boolean, :blocks] whether in code that Ruby could not interrupt, or in a call that blocked the thread
+    # @param late [Boolean, :blocks, :fiber] whether in code that Ruby could not interrupt, in a call that blocked the
+    #   thread, or in a wait of a blocking fiber
     def stall(seconds, env, place, late)
       who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
       where = { true => ", in code that Ruby cannot interrupt; it has come back to",
-                :blocks => ", in a call that blocks the thread; it has come back to" }.fetch(late, ":")
-      advice = "such work belongs in Abaca.offload { } or on a thread route, or in smaller pieces (docs/stalls.md)"
+                :blocks => ", in a call that blocks the thread; it has come back to",
+                :fiber => ", in a wait of a blocking fiber:" }.fetch(late, ":")
+      advice = late == :fiber ? FIBER_ADVICE : STALL_ADVICE
       problem(:warn, "#{who} for #{(seconds * 1000).round} ms#{where}",
               details: [*frames([place]), "  #{advice}"], key: "code.stacktrace", facts: request_facts(env))
     end

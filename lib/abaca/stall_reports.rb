@@ -27,14 +27,15 @@ module Abaca
 
     # @param record [Array] of: seconds for which the loop had been kept when this was noticed; the request's env,
     #   Hash or nil; the backtrace of the code that kept it; whether that was in code which Ruby could not interrupt,
-    #   true or false, or in a call that blocked the thread, :blocks; the request's number, Integer or nil; since when
-    #   the loop was kept, seconds on the monotonic clock or nil; and :none when nothing lighter has waited because of
-    #   it, which is not logged, :seen when something has, :later when something has, and :none was told before
+    #   true or false, in a call that blocked the thread, :blocks, or in a wait of a blocking fiber, :fiber; the
+    #   request's number, Integer or nil; since when the loop was kept, seconds on the monotonic clock or nil; and
+    #   :none when nothing lighter has waited because of it, which is logged only for :fiber, :seen when something
+    #   has, :later when something has, and :none was told before
     def call(*record)
       seconds, env, backtrace, late, request, since, delay = record
       kept = since ? [@clock.call - since, seconds].max : seconds
       @events&.call(kept, env, backtrace, request) unless delay == :later
-      return if delay == :none
+      return if delay == :none && late != :fiber
 
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
       place = Frames.top(backtrace).to_s

@@ -25,6 +25,7 @@ class OverloadStallsTest < Minitest::Test
       when "/page" # of so many milliseconds of processor time
         limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + (Integer(env["QUERY_STRING"]) / 1000.0)
         nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < limit
+      when "/fiber" then Fiber.new(blocking: true) { sleep 0.3 }.resume
       when "/lock" then File.open("lock") { |file| file.flock(File::LOCK_EX) }
       when "/exit" then warn("exiting") || exit(7)
       when "/fork"
@@ -105,6 +106,17 @@ class OverloadStallsTest < Minitest::Test
       assert_equal %w[/lock /], [blocked, other].map { |client| client.read.body }
       command.wait_for(%r{\(GET /lock\) has kept its loop for \d+ ms, in a call that blocks the thread; it has come})
     end
+  end
+
+  # Also when nobody has waited because of it.
+  def test_a_wait_of_a_blocking_fiber_is_named_once
+    command = run_abaca(RACKUP)
+    client = connect(command.port)
+    3.times { assert_equal "/fiber", client.call(format(GET, "/fiber")).body }
+    command.wait_for(%r{\(GET /fiber\) has kept its loop for \d+ ms, in a wait of a blocking fiber:\n.*config\.ru:\d+})
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+    assert_equal 1, command.text.scan("has kept its loop").size, command.text
   end
 
   # As in a container that has used up its share, or beside others on the machine: time in which the process does not

@@ -66,6 +66,16 @@ class StallReportsTest < Minitest::Test
     assert_equal ["a call", "code that"], [blocks, late]
   end
 
+  # Whether somebody has waited or not: the fiber is easily changed, and the next time somebody may.
+  def test_a_wait_of_a_blocking_fiber
+    2.times { @reports.call(0.2, ENV_OF, [APP], :fiber, 7, nil, :none) }
+    lines = said.last.lines.map(&:chomp)
+    assert_match(/ has kept its loop for 200 ms, in a wait of a blocking fiber:\z/, lines[0])
+    assert_equal "    app/reports.rb:41:in `sum'", lines[1]
+    assert_match(/`blocking: false'/, lines[2])
+    assert_equal 3, lines.size
+  end
+
   def test_code_that_is_loaded_in_the_first_minute
     LOADING.each { |frame| report(GEM, frame, APP) }
     out, err = said

@@ -206,14 +206,24 @@ static bool keeps(const ab_driver *driver, bool ours) {
   return ours || atomic_load(&driver->runner.participant.pulse.starved);
 }
 
+/* Is this a fiber of the loop whose waits Ruby does not hand over to the scheduler? */
+static bool is_blocking_fiber(const ab_loop *loop) {
+  return loop && loop->running && rb_fiber_current() != loop->root &&
+         NIL_P(rb_fiber_scheduler_current());
+}
+
 /* How it has kept the loop, for the reporter: true when Ruby could not interrupt it, for as long as
- * a stall may take; :blocks when it has hardly computed meanwhile. */
+ * a stall may take; :blocks when it has hardly computed meanwhile, :fiber when that was in a
+ * blocking fiber. */
 static VALUE how(const ab_driver *driver, bool ours, ab_nsec kept, ab_nsec late) {
-  if (late < driver->run->stalls.options.report_after) return Qfalse;
-  if (!ours) return Qtrue;
+  bool uninterrupted = late >= driver->run->stalls.options.report_after;
+  if (!ours) return uninterrupted ? Qtrue : Qfalse;
+  bool fiber = is_blocking_fiber(driver->loop);
+  if (!uninterrupted && !fiber) return Qfalse;
   const ab_contender *contender = &driver->runner.participant.contender;
   ab_nsec used = ab_gate_used_here(&driver->run->rack.lead.gate, contender);
-  return used < kept / 2 ? ID2SYM(rb_intern("blocks")) : Qtrue;
+  if (used < kept / 2) return ID2SYM(rb_intern(fiber ? "fiber" : "blocks"));
+  return uninterrupted ? Qtrue : Qfalse;
 }
 
 /* Has something lighter waited because of it, and was it told before, when nothing had? */
