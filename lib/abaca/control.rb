@@ -47,14 +47,15 @@ module Abaca
     # @param config [Config]
     # @param log [Log]
     # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
-    def initialize(launcher, config, log, slots:)
+    # @param successor [Boolean] whether another program was in this process, whose state file stays
+    def initialize(launcher, config, log, slots:, successor: false)
       @launcher = launcher
       @config = config
       @log = log
       @slots = slots
       @changes = {} # of settings, until the next start
       @fronts = []
-      @state = StateFile.new(config[:state_path], permission: config[:state_permission])
+      @state = StateFile.new(config[:state_path], permission: config[:state_permission], written: successor)
     end
 
     # Listens. Before the app is loaded: what serves is forked from this process.
@@ -109,7 +110,6 @@ module Abaca
     #   nil where there is none
     def hand_over
       @watch&.close(silent: SILENT)
-      @state.remove
       [@own&.places&.heir, @port&.heir, (@board.places.heir if @board && @board != @own)]
     end
 

@@ -90,6 +90,29 @@ class ControlProcessTest < Minitest::Test
     assert_equal %w[config config.ru], Dir.children(@dir).sort
   end
 
+  # At each moment of a restart the files name a server, which answers.
+  def test_commands_while_it_restarts
+    server = serve("#{CONFIG}workers 1\n")
+    server.wait_for(/booted/)
+    file("config.ru", "File.write(\"boot\#{Process.pid}\", '')\nsleep 0.01 until File.exist?('go')\n#{APP}")
+    assert_equal "Command restart sent success\n", ask("restart").out
+    in_child = nil
+    assert eventually { in_child = Dir["#{@dir}/boot*"].first }
+    check_restarting(server) # in the stand-in
+    file("go", "")
+    server.wait_for(/^.*\* Restarting: /)
+    File.delete("#{@dir}/go", in_child)
+    assert eventually { Dir["#{@dir}/boot*"].any? }
+    check_restarting(server) # in the process
+    file("go", "")
+    # Once more, since it was asked for meanwhile.
+    server.wait_for(/Restarting: .*Restarting: /m)
+    ended = ask("stop")
+    assert_equal ["Command stop sent success\n", ""], [ended.out, ended.err]
+    assert_equal 0, server.wait.exitstatus
+    assert_equal %w[config config.ru], Dir.children(@dir).grep_v(/boot|go/).sort
+  end
+
   # A request that never waits keeps the loop, and all others with it.
   def test_answers_in_a_stall
     server = serve("#{CONFIG}spare_loops 0\n")
@@ -117,6 +140,16 @@ class ControlProcessTest < Minitest::Test
     assert_equal %w[config config.ru], Dir.children(@dir).sort
   ensure
     socket&.close
+  end
+
+  def check_restarting(server)
+    assert_equal "Abaca is started\n", ask("status").out
+    assert_equal server.pid, File.read("#{@dir}/pid").to_i
+    %w[restart phased-restart].each do |command|
+      ended = ask(command)
+      assert_equal ["Abaca is restarting\n", ""], [ended.out, ended.err]
+    end
+    assert_equal "", ask("stats").err
   end
 
   # By TCP, a token of its own, and figures only; `start` has become the server.

@@ -16,7 +16,8 @@ module Abaca
                  "set-log-level" => :set_log_level, "set" => :set, "worker-drain" => :drain_worker,
                  "worker-recycle" => :recycle_worker }.freeze
       OK = "{ \"status\": \"ok\" }"
-      private_constant :ACTS, :OTHERS, :OK
+      RESTARTING = "{ \"status\": \"restarting\" }"
+      private_constant :ACTS, :OTHERS, :OK, :RESTARTING
 
       # @param launcher [Launcher]
       # @param log [Log] has a line for each act
@@ -43,7 +44,11 @@ module Abaca
         return unavailable(method) unless @launcher.respond_to?(method)
 
         @log.info("* Control server: #{command}")
-        @launcher.public_send(method) == false ? unavailable(method) : ok
+        case @launcher.public_send(method)
+        when false then unavailable(method)
+        when :restarting then Answer.new(200, "application/json", RESTARTING)
+        else ok
+        end
       end
 
       def ok = Answer.new(200, "application/json", OK)

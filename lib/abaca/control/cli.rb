@@ -113,9 +113,13 @@ module Abaca
         raise Failed, refusal(reply) unless reply.status == 200
         return @out.puts(link(client, reply)) if command == "dashboard"
 
-        message("Command #{command} sent success") unless way.asks
+        message(done(command, reply)) unless way.asks || way.printed
         @out.puts(reply.body) if way.printed
         missing(reply)
+      end
+
+      def done(command, reply)
+        reply.body.include?("restarting") ? "Abaca is restarting" : "Command #{command} sent success"
       end
 
       # A terminal gets text.

@@ -26,9 +26,11 @@ module Abaca
 
       # @param path [String, nil] nil: no file, and the methods do nothing
       # @param permission [Integer, nil] its mode; nil: what the umask leaves, or 0600 for a file with a token
-      def initialize(path, permission: nil)
+      # @param written [Boolean] whether an earlier program of this process may have written it
+      def initialize(path, permission: nil, written: false)
         @path = path && File.expand_path(path)
         @permission = permission
+        @pid = Process.pid if written && path
       end
 
       # Writes the file in one piece: nobody reads half of it.

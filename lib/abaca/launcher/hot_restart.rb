@@ -58,6 +58,9 @@ module Abaca
         give_up(e.message)
       end
 
+      # @return [Boolean] whether it has begun, and was not given up
+      def under_way? = @state != :idle
+
       # @return [Boolean] whether the process goes on with a new program once the old one has drained
       def pending? = @state == :draining && !@cancelled
 

@@ -19,7 +19,7 @@ module Abaca
       def begin_control
         @pid = Process.pid
         @slots = make_slots
-        @control = Control.new(self, @config, @log, slots: @slots)
+        @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
         @control.begin(@succession.heirs)
       end
 
