@@ -60,18 +60,16 @@ module Abaca
         $LOAD_PATH.concat(ENV.fetch(PATHS, "").split(File::PATH_SEPARATOR))
       end
 
-      # In a worker: the bundle that the working directory, or BUNDLE_GEMFILE, leads to now. Without one RubyGems alone
-      # is loaded.
+      # In a worker: the bundle that the working directory, or BUNDLE_GEMFILE, leads to now; also if the command was
+      # started in none. Without one RubyGems alone is loaded.
       #
+      # @param config [Config]
       # @param log [Log]
       # @raise [ConfigError] if the bundle cannot be used
-      def enter(log)
-        return unless left?
+      def enter(config, log)
+        return if bundled? || !wanted?(config)
 
-        ENV.update(remembered_environment)
-        [WORDS, CHANGED, PATHS].each { |name| ENV.delete(name) }
-        require "rubygems"
-        USUAL.each { |name| require_if_there(name) }
+        restore if left?
         use_bundle(log)
       end
 
@@ -85,6 +83,14 @@ module Abaca
       def words_of_start = ENV.key?(WORDS) ? Shellwords.split(ENV.fetch(WORDS)) : nil
 
       private
+
+      # What .leave has taken from the process.
+      def restore
+        ENV.update(remembered_environment)
+        [WORDS, CHANGED, PATHS].each { |name| ENV.delete(name) }
+        require "rubygems"
+        USUAL.each { |name| require_if_there(name) }
+      end
 
       def bundled? = defined?(::Bundler) && $LOADED_FEATURES.any? { |path| path.end_with?("/bundler/setup.rb") }
 

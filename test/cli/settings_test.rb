@@ -63,6 +63,7 @@ class CommandSettingsTest < Minitest::Test
     assert_equal [1, true], config("-w", "1", "--preload").to_h.values_at(:workers, :preload_app)
     assert_equal [nil, 1000, 50, 50],
                  [[], ["-f"], ["-f50"], ["--fork-worker=50"]].map { |words| setting(:fork_worker, *words) }
+    assert_equal [1000, "own.ru"], config("--fork-worker", "own.ru").to_h.values_at(:fork_worker, :rackup)
     assert_match(/\A`fork_worker' has no effect/, config("-f").warnings.first)
     %w[two -1 1.5].each { |word| assert_match(/\Aabaca: workers: a number of processes/, mistake("-w", word)) }
   end

@@ -71,6 +71,13 @@ class ClusterPrunedBundleTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  def test_workers_of_a_master_that_was_started_in_none
+    command = run_pruned(env: { "BUNDLE_GEMFILE" => nil, "RUBYOPT" => nil })
+    assert_equal "1 false", ask(command)
+    assert_match(/\+ Gemfile in context: #{Regexp.escape(File.realpath(@directory))}/, command.text)
+    assert_equal 0, finish(command)
+  end
+
   def test_a_phased_restart_takes_another_bundle
     command = run_pruned
     load = Load.new(command.port)

@@ -136,16 +136,17 @@ class ConfigDslTest < Minitest::Test
       port 3, "10.0.0.1"
       port 4, "::"
       bind "unix:///run/a%20b.sock?umask=0007&mode=660"
+      bind "unix:/run/one_slash.sock"
       bind "unix://@abstract"
       bind "fd://3?max_body_size=7"
     RUBY
 
-    assert_equal ["tcp://[::1]:2", "tcp://10.0.0.1:3", "tcp://[::]:4", "unix:///run/a b.sock", "unix://@abstract",
-                  "fd://3"], binds.map(&:to_s)
+    assert_equal ["tcp://[::1]:2", "tcp://10.0.0.1:3", "tcp://[::]:4", "unix:///run/a b.sock",
+                  "unix:///run/one_slash.sock", "unix://@abstract", "fd://3"], binds.map(&:to_s)
     proxies = { proxy_protocol: nil, proxy_from: [], h2c: false }
     assert_equal({ backlog: 5, defer_accept: true, reuse_port: false, **proxies }, binds[0].options)
     assert_equal({ backlog: 1024, umask: 7, mode: 0o660, **proxies }, binds[3].options)
-    assert_equal({ limits: { max_body_size: 7 }, **proxies }, binds[5].options)
+    assert_equal({ limits: { max_body_size: 7 }, **proxies }, binds[6].options)
   end
 
   def test_every_limit_of_the_native_table_is_a_setting
@@ -246,6 +247,8 @@ class ConfigDslTest < Minitest::Test
       "mode :process" => "puma.rb:1: mode: :fiber, :thread or :hybrid is needed, not :process",
       "threads 5, 2" => "puma.rb:1: threads: the least and the most are needed, 0 and 5 say, not [5, 2]",
       "half_close :maybe" => "puma.rb:1: half_close: :ask, :answer or :gone is needed, not :maybe",
+      "rackup DefaultRackup" => "puma.rb:1: Puma has no DefaultRackup since version 6: leave the line out, or write " \
+                                "`rackup \"config.ru\"'",
       "readiness \"ready\"" => "puma.rb:1: readiness: a path such as \"/readiness\" is needed, not \"ready\"",
       "liveness 7" => "puma.rb:1: liveness: a path such as \"/liveness\" is needed, not 7",
       "readiness \"/up\"\nliveness \"/up\"" => "puma.rb:2: readiness and liveness have the same path",

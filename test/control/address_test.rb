@@ -12,6 +12,7 @@ class ControlAddressTest < Minitest::Test
     urls = ["unix:///run/a b.sock", "unix://@name", "tcp://127.0.0.1:9293", "tcp://[::1]:0", "auto"]
     assert_equal(urls, urls.map { |url| Address.parse(url).to_s })
     assert_equal "/run/a b.sock", Address.parse("unix:///run/a%20b.sock").path
+    assert_equal "unix:///run/a.sock", Address.parse("unix:/run/a.sock").to_s
     assert_equal ["::1", 0], [Address.parse("tcp://[::1]:0").host, Address.parse("tcp://[::1]:0").port]
   end
 
@@ -30,7 +31,7 @@ class ControlAddressTest < Minitest::Test
   def test_what_is_none
     {
       "ssl://127.0.0.1:9293" => /no TLS; use a unix socket/, "http://a:1" => /is needed/, "tcp://a" => /is needed/,
-      "tcp://a:65536" => /is needed/, "unix://" => /is needed/, "" => /is needed/,
+      "tcp://a:65536" => /is needed/, "unix://" => /is needed/, "unix:a" => /is needed/, "" => /is needed/,
       "unix:///a?umask=9" => /not an octal number/, "unix:///a?mode=1777" => /not an octal number/,
       "unix:///a?backlog=1" => /unknown parameter backlog/
     }.each do |url, message|

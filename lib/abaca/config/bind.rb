@@ -18,7 +18,7 @@ module Abaca
     class Bind
       BACKLOG = BindOptions::BACKLOG
       PORT_URL = %r{\A(tcp|ssl)://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
-      UNIX_URL = %r{\Aunix://([^?]+)(?:\?(.*))?\z}
+      UNIX_URL = %r{\Aunix:(?://|(?=/[^/]))([^?]+)(?:\?(.*))?\z} # with one slash, too: unix:/run/app.sock
       FD_URL = %r{\Afd://(\d{1,9})(?:\?(.*))?\z}
       private_constant :PORT_URL, :UNIX_URL, :FD_URL
 

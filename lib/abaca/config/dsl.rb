@@ -27,12 +27,16 @@ module Abaca
       include PumaSettings
       include Sight
 
+      DEFAULT_RACKUP = "Puma has no DefaultRackup since version 6: leave the line out, or write `rackup \"config.ru\"'"
+      private_constant :DEFAULT_RACKUP
+
       class << self
         # @return [#call, nil] while a file is evaluated: returns the PumaOptions that count more than the file
         attr_accessor :command_line
 
         # Files may name Puma's constants, which do not exist before that.
         def const_missing(name)
+          raise ConfigError, DEFAULT_RACKUP if name == :DefaultRackup
           return super unless name == :Puma
 
           require_relative "../puma"

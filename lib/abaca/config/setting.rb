@@ -72,7 +72,7 @@ module Abaca
       # @return [Array<String>] the names of its flags
       def flag_names
         option.flat_map do |words|
-          name = words[/\S+/]
+          name = words[/[^\s=]+/]
           name.include?("[no-]") ? [name.sub("[no-]", ""), name.sub("[no-]", "no-")] : [name]
         end + flags
       end

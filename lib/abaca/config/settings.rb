@@ -76,7 +76,7 @@ module Abaca
                file: %i[preload_app!], level: :process, flag: ["--preload"])
         setting(:fork_worker, nil, Types::Reforks.new,
                 "the number of requests of worker 0 after which the others are forked from it; 0: on command only",
-                page: "cluster.md", level: :process, flag: ["-f", "--fork-worker [REQUESTS]"])
+                page: "cluster.md", level: :process, flag: ["-f", "--fork-worker=[REQUESTS]"])
         setting(:worker_timeout, 60.0, Types::WorkerTimeout.new, "a worker silent for longer is replaced",
                 level: :process)
         setting(:worker_boot_timeout, 60.0, time, "a worker that boots for longer is replaced", level: :process)

@@ -15,7 +15,7 @@ module Abaca
     # Everything but `auto` is also where `abacactl` connects to.
     class Address
       TCP = %r{\Atcp://(?<host>\[[^\]/?#]+\]|[^\[\]:/?#]+):(?<port>\d{1,5})/?(?:\?(?<query>.*))?\z}
-      UNIX = %r{\Aunix://(?<path>[^?]+)(?:\?(?<query>.*))?\z}
+      UNIX = %r{\Aunix:(?://|(?=/[^/]))(?<path>[^?]+)(?:\?(?<query>.*))?\z}
       # Only the owner may connect.
       MODE = 0o600
       private_constant :TCP, :UNIX, :MODE

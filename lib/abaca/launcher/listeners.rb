@@ -93,17 +93,14 @@ module Abaca
       # The activated ones that are bound to by the configuration come once.
       def binds
         activated = @inherited.activated.map { |place| Activated.bind(place) }
-        case @config[:bind_to_activated_sockets]
-        when false then @config.binds
-        when :only then only(activated)
-        else @config[:binds].empty? && activated.any? ? activated : (@config.binds + activated).uniq(&:socket_url)
-        end
+        return @config.binds if activated.empty? || !@config[:bind_to_activated_sockets]
+        return only(activated) if @config[:bind_to_activated_sockets] == :only
+
+        @config[:binds].empty? ? activated : (@config.binds + activated).uniq(&:socket_url)
       end
 
       # With what the configuration says of TLS.
       def only(activated)
-        raise ConfigError, "there is no activated socket to listen on" if activated.empty?
-
         secure = @config.binds.select(&:tls)
         activated.map { |bind| secure.find { |one| one.socket_url == bind.socket_url } || bind }
       end

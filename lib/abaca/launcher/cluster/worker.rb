@@ -71,7 +71,7 @@ module Abaca
           @lifeline.watch { orphaned }
           @place.slot.claim(phase: @place.phase)
           Process.setproctitle(title)
-          PrunedBundle.enter(@log) if @config[:prune_bundler]
+          PrunedBundle.enter(@config, @log) if @config[:prune_bundler]
           prepare_reforks if @place.orders
           run_hooks(:before_worker_boot)
         end
