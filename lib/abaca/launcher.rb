@@ -84,6 +84,9 @@ module Abaca
       @runner = make_runner
       end_runner if ending?
       serve
+    rescue ConfigError => e
+      @output.failed(e)
+      raise
     ensure
       end_control
       @overdue.cancel
@@ -92,9 +95,13 @@ module Abaca
 
     # Restarts the program in this process, with what it listens on; docs/signals.md has the stages. A call before the
     # server serves applies to it; a stand-in is not restarted. A trap handler may call it.
+    #
+    # @return [Symbol, nil] :restarting if a restart is under way
     def restart
+      under_way = restarting?
       @restart_wanted = true
       @hot_restart&.begin
+      :restarting if under_way
     end
 
     # @param pid [Integer]
@@ -129,8 +136,9 @@ module Abaca
 
     # Replaces workers one after the other, by such with new code. A trap handler may call it.
     #
-    # @return [Boolean] false if there are none, or the app is preloaded
+    # @return [Boolean, Symbol] false if there are none, or the app is preloaded; as #restart, which does it as well
     def phased_restart
+      return restart if restarting?
       return false unless @runner&.phased_restart
 
       @systemd.reloading
@@ -147,8 +155,9 @@ module Abaca
 
     # Replaces all workers but the first by such that are forked from it (docs/cluster.md). A trap handler may call it.
     #
-    # @return [Boolean] false if that is not possible
+    # @return [Boolean, Symbol] false if that is not possible; :restarting if a restart is under way
     def refork
+      return :restarting if restarting?
       return true if @runner&.refork
 
       @log.info("* refork called but not available.")
@@ -158,7 +167,7 @@ module Abaca
     # Follows the link of the working folder, where it may lead to newer code, for workers that are forked from now on.
     #
     # @return [Boolean] false if there are none
-    def reload_worker_directory = clustered? && @runner.reload_worker_directory
+    def reload_worker_directory = clustered? && @runner&.reload_worker_directory
 
     # Starts a worker more. A trap handler may call it.
     def add_worker = change_workers(:add_worker)
@@ -169,6 +178,9 @@ module Abaca
     private
 
     def clustered? = @config[:workers].positive?
+
+    # The old program of a hot restart, and the new one until it serves.
+    def restarting? = @hot_restart ? @hot_restart.under_way? : @succession.restarted?
 
     def make_runner
       return Single.new(@config, app: @app, log: @log, slot: @slots&.claim) unless clustered?
@@ -190,6 +202,7 @@ module Abaca
     def prepare_process
       @paths = Paths.new(@config)
       @paths.check(Paths::BEFORE_APP)
+      @paths.foresee
       @folder = @paths.folder
       @paths.use(:directory, "change to #{@folder}") { Dir.chdir(@folder) } if @folder
       @log = @paths.use(:redirect) { @output.open(pid: clustered?) }
@@ -218,6 +231,7 @@ module Abaca
       @control.open
       @plugins.start(@control, @listeners)
       @banner.show(@log, @listeners, control: @control.url, dashboard: @control.dashboard)
+      @output.booted
       @errands = @control.errands(@slots[0], @log, server) if server && @slots
       @runner.run { |complete: true| booted(complete:) }
       become_the_next if @hot_restart&.pending?

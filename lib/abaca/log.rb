@@ -34,6 +34,7 @@ module Abaca
       @io = out
       @out = writer(out)
       @err = out.equal?(err) ? @out : writer(err)
+      @echoes = {}
     end
 
     # @return [Symbol] the least level that is written
@@ -215,6 +216,21 @@ module Abaca
     # Starts the writer threads, so that lines are written also when there are no threads to be had any more.
     def prepare = [@out, @err].uniq.each(&:prepare)
 
+    # From now on, each line goes to these as well.
+    #
+    # @param out [IO, nil] gets what goes to `out`
+    # @param err [IO, nil] gets what goes to `err`
+    def echo(out, err)
+      @echoes = { @out => out, @err => err }.compact.transform_values { |io| writer(io) }
+    end
+
+    # Ends that, after it has written what there is.
+    def end_echo(timeout = 1)
+      echoes = @echoes
+      @echoes = {}
+      echoes.each_value { |writer| writer.release(timeout) }
+    end
+
     # Waits until everything so far is written.
     #
     # @param timeout [Numeric] seconds to wait at most
@@ -225,6 +241,7 @@ module Abaca
 
     # As #flush, and ends the writer threads; a later line starts them anew.
     def release(timeout = 1)
+      end_echo(timeout)
       [@out, @err].uniq.map { |writer| writer.release(timeout) }.all?
     end
 
@@ -263,7 +280,9 @@ module Abaca
     end
 
     def write(writer, entry)
-      writer.push(@formatter && writer.equal?(@out) ? "#{@formatter.call(entry)}\n" : text_of(entry))
+      line = @formatter && writer.equal?(@out) ? "#{@formatter.call(entry)}\n" : text_of(entry)
+      writer.push(line)
+      @echoes[writer]&.push(line)
       nil
     rescue StandardError => e
       formatter_failed(e)

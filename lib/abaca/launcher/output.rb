@@ -2,7 +2,8 @@
 
 module Abaca
   class Launcher
-    # Where a process writes: the files of `stdout_redirect`, and its log.
+    # Where a process writes: the files of `stdout_redirect`, and its log. Until it serves, what is logged goes to where
+    # it was started as well, since tools wait for it there.
     class Output
       # @param config [Config]
       # @param out [IO] takes banner and access log
@@ -12,6 +13,7 @@ module Abaca
         @files = config[:redirect]
         @out = config[:logger] || out
         @err = err
+        @originals = []
       end
 
       # Redirects, and opens the log.
@@ -22,10 +24,26 @@ module Abaca
       def open(pid: false)
         if @files
           @files.values_at(:stdout, :stderr).compact.each { |path| File.write(path, "") unless @files[:append] }
+          @originals = [original(@out, $stdout, @files[:stdout]), original(@err, $stderr, @files[:stderr])]
           redirect
         end
         @log = Log.new(@out, @err, level:, format: @config[:log_format], formatter: @config[:formatter], pid:)
-                  .tap(&:prepare)
+        @log.echo(*@originals) if @originals.any?
+        @log.tap(&:prepare)
+      end
+
+      # The boot has failed.
+      #
+      # @param error [ConfigError] which is told on `err`
+      def failed(error)
+        @log&.end_echo
+        @originals[1]&.puts("abaca: #{error.message}")
+      end
+
+      # The process serves: from now on the files have everything.
+      def booted
+        @log.end_echo
+        @originals.each { |io| io&.close }.clear
       end
 
       # Opens the files anew, after they were moved. A trap handler may call it.
@@ -42,6 +60,14 @@ module Abaca
       end
 
       private
+
+      # A copy of the stream that the file takes the place of; nil if none does, or the stream is that file already, as
+      # after a restart.
+      def original(used, stream, path)
+        return if path.nil? || !used.equal?(stream) || File.identical?(stream, path)
+
+        stream.dup.tap { |copy| copy.sync = true }
+      end
 
       def redirect
         { $stdout => @files[:stdout], $stderr => @files[:stderr] }.each do |io, path|

@@ -21,6 +21,18 @@ module Abaca
       # @raise [ConfigError] for the first one whose folder or file is of no use
       def check(settings) = settings.each { |name| send(name) }
 
+      # Checks what is used after the app is loaded, as far as it can be known before: a folder that is missing may be
+      # the app's to make.
+      #
+      # @raise [ConfigError]
+      def foresee
+        AFTER_APP.each do |name|
+          send(name)
+        rescue ConfigError => e
+          raise unless e.cause.is_a?(Errno::ENOENT)
+        end
+      end
+
       # @return [Array<String>] what the boot would fail at, a line for each setting
       def mistakes
         [*BEFORE_APP, *(:rackup if named?), *AFTER_APP, :certificates].filter_map { |name| mistake(name) }
