@@ -77,7 +77,7 @@ module Abaca
     def check
       settled = config
       paths = Launcher::Paths.new(settled)
-      [*settled.warnings, *paths.warnings].each { |warning| @err.puts("abaca: warning: #{warning}") }
+      [*settled.warnings, *settled.remarks, *paths.warnings].each { |warning| @err.puts("abaca: warning: #{warning}") }
       mistakes = paths.mistakes
       @out.puts(Config::Report.new(settled).lines, paths.certificate_lines)
       mistakes.each { |mistake| @err.puts("abaca: #{mistake}") }.empty? ? 0 : 1

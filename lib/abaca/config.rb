@@ -104,8 +104,8 @@ module Abaca
     # @return [Array<Bind>]
     attr_reader :binds
 
-    # @return [Boolean] whether `threads` was set, as in most Puma files, and no request runs on one
-    def idle_threads? = given?(:threads) && !Modes.threads?(self)
+    # @return [Array<String>] what whoever looks at the configuration should know, and is no news at each start
+    def remarks = NotDone.remarks(self)
 
     # @return [Boolean] whether workers are forked from the first one
     def reforks? = !@values[:fork_worker].nil? && Platform.here.has?(:subreaper)

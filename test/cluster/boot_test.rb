@@ -72,6 +72,18 @@ class ClusterBootTest < Minitest::Test
     assert_match(/Gracefully shutting down workers.*Goodbye!/m, command.text)
   end
 
+  # Of threads that end with the fork, those are named that nothing starts anew.
+  def test_threads_of_a_preloaded_app
+    command = run_cluster(<<~RUBY, config: "workers 2")
+      ["AR Pool Reaper", "a poller", "marked"].each do |name|
+        Thread.new { sleep }.tap { |thread| thread.name = name }.thread_variable_set(:fork_safe, name == "marked")
+      end
+      #{FACTS}
+    RUBY
+    assert_match(/detected 1 thread\(s\) started in app boot, which workers will not have: a poller$/, command.text)
+    assert_equal 0, finish(command)
+  end
+
   def test_not_preloaded
     command = run_cluster(FACTS, config: "workers 2\npreload_app! false")
     command.signal(:URG)

@@ -51,6 +51,14 @@ class ConfigReportTest < Minitest::Test
     assert_empty Abaca::Config::DEFAULTS.keys - %i[log errors] - lines.keys.map(&:to_sym)
   end
 
+  # Most files of Puma's have it, so a start says nothing of it.
+  def test_threads_without_effect
+    app = "\napp { |env| env }"
+    _, _, err = check("threads 3, 3#{app}")
+    assert_equal "abaca: warning: puma.rb:1: `threads' has no effect: requests run on fibers (docs/modes.md)\n", err
+    assert_empty check("threads 3, 3\nmode :thread#{app}").last
+  end
+
   def test_tokens_are_masked
     _, lines, = check("activate_control_app \"tcp://127.0.0.1:9293\", auth_token: \"hush\", " \
                       "operate_token: \"hush2\", read_token: \"hush3\"")

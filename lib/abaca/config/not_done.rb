@@ -22,6 +22,16 @@ module Abaca
           ]
         end
 
+        # `threads` is set in most files of Puma's.
+        #
+        # @param config [Config]
+        # @return [Array<String>]
+        def remarks(config)
+          return [] if Modes.threads?(config) || config[:threads] == DEFAULTS[:threads]
+
+          [setting(config, :threads, "requests run on fibers (docs/modes.md)")]
+        end
+
         private
 
         def hooks(config)

@@ -63,10 +63,7 @@ module Abaca
       def mark(possible) = possible ? "(\u2714)" : "(\u2716)"
 
       def fibers
-        return if Config::Modes.threads_lead?(@config)
-
-        idle = " (`threads' has no effect on fibers: docs/modes.md)" if @config.idle_threads?
-        "*   Max fibers: #{@config[:max_fibers]}#{idle}"
+        "*   Max fibers: #{@config[:max_fibers]}" unless Config::Modes.threads_lead?(@config)
       end
 
       def threads = ("*      Threads: #{@config[:threads].join(' to ')}" if Config::Modes.threads?(@config))

@@ -88,7 +88,7 @@ module Abaca
         needed = NEEDS[name]
         return if needed.nil? || Object.const_defined?(needed)
 
-        reason = ", which has no app without preload_app!" if @config[:workers].positive?
+        reason = ", which has no app without preload_app!" if @config[:workers].positive? && !@config[:preload_app]
         "#{needed} is not loaded in this process#{reason}"
       end
 
