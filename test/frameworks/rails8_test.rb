@@ -269,6 +269,8 @@ class Rails8DevelopmentTest < Minitest::Test
     assert_includes server.get("/").body, "<h1>Notes</h1>"
     change("app/models/note.rb", "Notes", "Papers") { assert_includes server.get("/").body, "<h1>Papers</h1>" }
     assert_match(/^=> Booting Abaca$/, server.output)
+    10.times { server.get("/") }
+    refute_match(/^abaca: /, server.output) # no warning
     assert_operator server.output[/^Abaca starting.*Use Ctrl-C/m].lines.size, :<=, LINES_AT_BOOT, server.output
     assert_acts(server.port, *assert_behind_login(server.port))
   end
