@@ -75,6 +75,10 @@ module Abaca
     # @raise [KeyError] when there is no such setting
     def [](name) = @values.fetch(OTHER_NAMES.fetch(name, name))
 
+    # @param name [Symbol] a hook
+    # @return [Array<Hook>] those of the file, and those that gems have added since
+    def hooks(name) = self[name] + @plugins.hooks(name)
+
     # @return [Hash{Symbol => Object}]
     def to_h = @values.dup
 

@@ -80,6 +80,7 @@ module Abaca
       watch_boot
       @banner.show_head(@log)
       begin_control
+      present
       @signals.ending { end_boot }
       @runner = make_runner
       end_runner if ending?
@@ -126,8 +127,8 @@ module Abaca
     end
 
     # @return [Hash{Symbol => Object}] figures in Puma's shape, and Abaca's own (docs/control.md). Any thread may ask,
-    #   while the server serves
-    def stats = with_certificates(@runner.stats)
+    #   while the app loads or the server serves
+    def stats = with_certificates(@runner ? @runner.stats : @slots.stats(@config))
 
     # Reopens the files of stdout_redirect, after they were moved. A trap handler may call it.
     #
@@ -216,6 +217,12 @@ module Abaca
       @banner = Banner.new(@config, stand_in: stand_in?)
     end
 
+    # From now on, the app and gems find the server that they run in.
+    def present
+      Launcher.current = self
+      @plugins.present
+    end
+
     def make_parts
       @listeners = Listeners.new(@config, @log, @succession, @keeper)
       @restart_file = RestartFile.new(restart_file) { restart }
@@ -227,7 +234,6 @@ module Abaca
       @signals.trap(actions)
       @runner.listen(@listeners.open)
       @pidfile.write
-      Launcher.current = self
       @control.open
       @plugins.start(@control, @listeners)
       @banner.show(@log, @listeners, control: @control.url, dashboard: @control.dashboard)
@@ -236,7 +242,7 @@ module Abaca
       @runner.run { |complete: true| booted(complete:) }
       become_the_next if @hot_restart&.pending?
       @overdue.give(@runner.patience(at_once: @halted)) # anew, for what follows
-      @config[:after_stopped].each(&:demand)
+      @config.hooks(:after_stopped).each(&:demand)
       @plugins.stopped
       @log.info("- Goodbye!")
       nil
@@ -258,7 +264,7 @@ module Abaca
 
     # With workers, also whenever a phased restart is over: done, or given up.
     def booted(complete: true)
-      @config[:after_booted].each(&:demand) if complete
+      @config.hooks(:after_booted).each(&:demand) if complete
       @plugins.booted
       @systemd.ready
       return if @serving

@@ -1,38 +1,67 @@
 # frozen_string_literal: true
 
-require_relative "../abaca"
-
-module Abaca # rubocop:disable Style/Documentation -- in lib/abaca.rb
-  # The names of Puma that its plugins, its configuration files and exporters of figures use (docs/plugins.md). They do
-  # not exist until they are asked for, by `plugin`, by a configuration file that names `Puma`, or by `require
-  # "puma/plugin"`: other gems take the constant for a sign of Puma itself. If Puma's gem is in the bundle, the names
-  # are Puma's own, and only the objects behind them are Abaca's.
+module Abaca
+  # The constant Puma: gems look for it to find their server, and that is Abaca. It is defined in a process that serves,
+  # from the first line of the configuration file on, and in no other (docs/plugins.md). If Puma's gem is in the bundle,
+  # the names are Puma's own, and only the objects behind them are Abaca's.
   module PumaNames
-    # The files of Puma's gem that define what plugins use.
-    FILES = %w[puma puma/const puma/events puma/log_writer puma/plugin puma/dsl].freeze
-    # What `require` finds once the names are there: "puma" itself, for instance.
-    REQUIRED = File.expand_path("puma/required", __dir__)
-    private_constant :FILES, :REQUIRED
+    # What `require "puma"` finds without the gem.
+    OURS = File.expand_path("puma/names", __dir__)
+    private_constant :OURS
 
-    class << self
-      # Defines them.
-      def define
-        PumaGem.there? ? FILES.each { |file| PumaGem.require(file) } : define_ours
-        ::Puma.stats_object = self
-        ::Puma.define_singleton_method(:cli_config) { PumaConfiguration.current }
+    # What the module answers, whoever has defined it.
+    module Served
+      # @return [String] the figures of #stats_hash as JSON. Puma's own JSON has no Symbols
+      def stats
+        require "json" # whoever asks needs it, the server does not
+        JSON.generate(stats_hash)
       end
 
-      # @return [Hash{Symbol => Object}] what `Puma.stats_hash` returns
+      # @return [PumaConfiguration]
+      def cli_config = PumaConfiguration.current
+    end
+
+    # What `Puma.stats_object=` gets: it looks like Puma's object that serves, Single or Cluster, by which gems know
+    # where they are.
+    module Runner
+      # @param launcher [Launcher::Plugins::ForPlugins]
+      # @param clustered [Boolean]
+      # @return [Puma::Single, Puma::Cluster]
+      def self.of(launcher, clustered:)
+        runner = (clustered ? ::Puma::Cluster : ::Puma::Single).allocate
+        runner.instance_variable_set(:@launcher, launcher)
+        runner.instance_variable_set(:@options, launcher.options)
+        runner.extend(self)
+      end
+
+      # @return [Hash{Symbol => Object}]
       def stats = Abaca.stats_hash
 
-      private
+      # @return [PumaOptions]
+      def options = @options
 
-      def define_ours
-        %w[const dsl events log_writer module plugin].each { |name| require_relative "puma/#{name}" }
-        $LOAD_PATH.push(REQUIRED)
+      # @return [Boolean] whether the master has loaded the app
+      def preload? = @options[:preload_app]
+    end
+
+    # Defines the names. Idempotent: the gem cannot take them over later, as it could if an app entered its bundle.
+    #
+    # @return [nil]
+    # @raise [ConfigError] if the gem is there and does not load
+    def self.define
+      return if @defined
+
+      if PumaGem.there?
+        require "puma/cli" # it loads all the rest
+      else
+        $LOAD_PATH.unshift(OURS)
+        require "puma"
       end
+      ::Puma.singleton_class.prepend(Served)
+      @defined = true
+      nil
+    rescue LoadError, StandardError => e
+      raise ConfigError, "the gem puma is in the bundle and does not load: #{e.message}"
     end
   end
-
-  PumaNames.define
 end

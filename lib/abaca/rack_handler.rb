@@ -8,6 +8,8 @@ module Abaca
   module RackHandler
     extend self
 
+    PumaNames.define # whoever loads a handler is about to serve, and may load the app before #run
+
     # Settings that other options decide, or that do not concern a handler's caller.
     OWN = %i[app binds debug environment errors log rackup silent].freeze
     PORT = 9292

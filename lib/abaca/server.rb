@@ -53,7 +53,7 @@ module Abaca
       Compat.adapt(@config, @log)
       @slot = slot
       @log.on_loss { |error| slot.note(:log, "lines are lost: #{error.message}") } if slot
-      @out_of_band = OutOfBand.new(@config[:out_of_band], @log)
+      @out_of_band = OutOfBand.new(@config.hooks(:out_of_band), @log)
       @engine = Engine.new(app, { **engine_options, slot:, balance: @config[:worker_balance] })
       @contexts = [] # of the listeners, in their order: nil for one without TLS
       @sources = [] # of certificates that this object has read
@@ -356,7 +356,7 @@ module Abaca
 
     # @return [Proc, nil] that calls the blocks of a hook
     def calls(hook)
-      blocks = @config[hook]
+      blocks = @config.hooks(hook)
       -> { blocks.each { |block| block.run(@log) } } unless blocks.empty?
     end
 

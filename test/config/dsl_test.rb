@@ -28,6 +28,7 @@ class ConfigDslTest < Minitest::Test
   def evaluate(text, name: "puma.rb")
     path = File.join(@dir, name)
     File.write(path, text)
+    Abaca::PumaNames.define
     Abaca::Config::DSL.new({ environment: "test" }, warnings: @warnings).tap { |dsl| dsl.evaluate_file(path) }.to_h
   end
 

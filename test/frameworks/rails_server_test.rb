@@ -19,6 +19,10 @@ class RailsServerTest < Minitest::Test
       config.eager_load = true
       config.hosts.clear
       config.secret_key_base = "no secret" * 8
+      # As apps size their pools.
+      initializer "threads" do |app|
+        app.config.x.threads = defined?(::Puma) ? ::Puma.cli_config.options.fetch(:max_threads, 5) : "no Puma"
+      end
       login = lambda do |env|
         ActionDispatch::Request.new(env).session[:operator] = true
         [204, {}, []]
@@ -27,6 +31,7 @@ class RailsServerTest < Minitest::Test
         get "/login" => ->(_env) { [200, { "set-cookie" => "a=b" }, ['name="authenticity_token" value="none"']] }
         post "/login" => login
         constraints(->(request) { request.session[:operator] }) { mount Abaca::Web.new(acts: true) => "/abaca" }
+        get "/threads" => ->(_env) { [200, {}, [Rails.configuration.x.threads.to_s]] }
         root to: ->(_env) { [200, {}, ["#{Rails.env} #{ActiveSupport::IsolatedExecutionState.isolation_level}"]] }
       end
     end
@@ -64,6 +69,7 @@ class RailsServerTest < Minitest::Test
     write("config/puma.rb", "threads 3\nbind 'tcp://127.0.0.1:0'\nplugin :tmp_restart\n")
     server = serve
     assert_equal "development fiber", server.get("/").body
+    assert_equal "3", server.get("/threads").body
     assert_match(/=> Booting Abaca$/, server.output)
     assert_path_exists File.join(@dir, "tmp/pids/server.pid")
     server.signal(:INT)

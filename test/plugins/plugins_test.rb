@@ -225,16 +225,4 @@ class PluginsTest < Minitest::Test
     refute_match(/Gracefully.*Gracefully|immediately/m, command.text)
     assert_equal 2, command.text.scan(/queue \d+$/).size
   end
-
-  # Gems take the constant for a sign of Puma.
-  def test_the_names_of_puma_are_not_there_unasked
-    app = "run ->(_) { [200, {}, [defined?(::Puma).inspect]] }"
-    command = run_abaca(app, config: "plugin :tmp_restart\nworkers 0")
-    assert_equal "nil", ask(command)
-    assert_equal 0, finish(command)
-    app = "run ->(_) { [200, {}, [[Puma.stats_hash.keys.first, Puma::UnsupportedOption.superclass].inspect]] }"
-    command = run_abaca(app, config: "Puma::Const::VERSION")
-    assert_equal "[:started_at, RuntimeError]", ask(command)
-    assert_equal 0, finish(command)
-  end
 end

@@ -31,16 +31,9 @@ module Abaca
       private_constant :DEFAULT_RACKUP
 
       class << self
-        # @return [#call, nil] while a file is evaluated: returns the PumaOptions that count more than the file
-        attr_accessor :command_line
-
-        # Files may name Puma's constants, which do not exist before that.
+        # Older files of Puma's name it.
         def const_missing(name)
-          raise ConfigError, DEFAULT_RACKUP if name == :DefaultRackup
-          return super unless name == :Puma
-
-          require_relative "../puma"
-          ::Puma
+          name == :DefaultRackup ? raise(ConfigError, DEFAULT_RACKUP) : super
         end
 
         private
@@ -81,6 +74,7 @@ module Abaca
         @warnings = warnings
         @files = []
         @parts = []
+        PumaConfiguration.current = PumaConfiguration.new(command_line)
       end
 
       # @return [Hash{Symbol => Object}] what the files set
@@ -96,18 +90,14 @@ module Abaca
       def evaluate_file(path)
         @files << path
         source = File.read(path)
-        before = DSL.command_line
-        DSL.command_line = method(:command_line)
         locate(path) { EVALUATION.call(self, source, path) }
       rescue SystemCallError => e
         raise ConfigError, "cannot read the configuration file: #{e.message}"
-      ensure
-        DSL.command_line = before
       end
 
       private
 
-      # What `Puma.cli_config` has.
+      # What `Puma.cli_config` has while files are read; it counts more than they do.
       def command_line
         PumaOptions.new(@plugins.kept, set: ->(name, value) { @overrides[name] = value }) do |name|
           @overrides.key?(name) ? SETTINGS[name].check(@overrides[name], {}) : get(name, DEFAULTS[name])

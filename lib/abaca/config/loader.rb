@@ -36,6 +36,7 @@ module Abaca
       # @return [Config]
       # @raise [ConfigError] with the line of the file where there is one
       def load
+        PumaNames.define
         base = @defaults.merge(variables)
         environment = @options[:environment] || base[:environment] || DEFAULTS[:environment]
         plugins = Plugins.new
@@ -44,6 +45,7 @@ module Abaca
         (@files || find(environment)).each { |path| dsl.evaluate_file(path) }
         dsl.evaluate_parts(workers(base.merge(dsl.to_h, @options)))
         Config.new(merge(base, dsl.to_h), warnings: @warnings, origins: origins(dsl), plugins:)
+              .tap { |config| PumaConfiguration.current = PumaConfiguration.new(PumaOptions.of(config)) }
       end
 
       private

@@ -55,7 +55,6 @@ module Abaca
       def add(name, dsl, place = nil)
         return if Types::Names::BUILT_IN.include?(name) || @instances.key?(name) || @troubles.key?(name)
 
-        require_relative "../puma"
         plugin = ::Puma::Plugins.find(name).new
         plugin.config(dsl) if plugin.respond_to?(:config)
         @instances[name] = plugin
@@ -69,14 +68,23 @@ module Abaca
       # @return [Boolean] whether a plugin has added such a setting
       def setting?(name) = !@instances.empty? && ::Puma::DSL.public_method_defined?(name)
 
+      # @param name [Symbol] a hook
+      # @return [Array<Hook>] those that gems have added to Puma's options
+      def hooks(name)
+        [@kept[name]].flatten(1).compact.map do |one|
+          next Hook.new(one, name:) unless one.is_a?(Hash)
+
+          Hook.new(one[:block], name:, key: one[:id], data: @hook_data ||= HookData.new)
+        end
+      end
+
       # Calls it.
       def set(dsl, name, ...) = (@settings ||= Settings.for(dsl, @kept)).public_send(name, ...)
 
       private
 
       def cause(error)
-        unknown = defined?(::Puma::UnknownPlugin) && error.is_a?(::Puma::UnknownPlugin)
-        unknown ? error.message : error
+        error.is_a?(::Puma::UnknownPlugin) ? error.message : error
       end
     end
   end

@@ -347,7 +347,7 @@ module Abaca
         @workers.each { |worker| retire(worker) }
       end
 
-      def run_hooks(name, *arguments) = @config[name].each { |hook| hook.run(@log, *arguments) }
+      def run_hooks(name, *arguments) = @config.hooks(name).each { |hook| hook.run(@log, *arguments) }
     end
   end
 end

@@ -196,7 +196,7 @@ module Abaca
       def run_hooks
         before = ENV.to_h
         @launcher.plugins.before_restart
-        @config[:before_restart].each { |hook| hook.run(@log, @launcher) }
+        @config.hooks(:before_restart).each { |hook| hook.run(@log, @launcher) }
         after = ENV.to_h
         (before.keys | after.keys).to_h { |name| [name, after[name]] }.reject { |name, value| before[name] == value }
       end

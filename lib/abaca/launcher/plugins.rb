@@ -3,8 +3,8 @@
 module Abaca
   class Launcher
     # Runs the plugins of a configuration: starts them, tells them of the server's life, and ends with it. What a plugin
-    # raises is logged, with what will not happen, and stops neither the server nor the others. Without plugins, the
-    # methods do nothing, and nothing of the names of Puma is loaded.
+    # raises is logged, with what will not happen, and stops neither the server nor the others. Gems that are no plugins
+    # see the same launcher.
     class Plugins
       autoload :Events, File.expand_path("plugins/events", __dir__)
       autoload :ForPlugins, File.expand_path("plugins/for_plugins", __dir__)
@@ -25,43 +25,44 @@ module Abaca
       # @param config [Config]
       # @param log [Log]
       def initialize(launcher, config, log)
-        @launcher = launcher
+        PumaNames.define
         @config = config
         @log = log
         @plugins = config.plugins.instances.slice(*config[:plugins])
         @running = []
         @own = {}
+        @events = Events.make(log)
+        @launcher = ForPlugins.new(launcher, log:, events: @events, options: PumaOptions.of(config, own: @own))
       end
 
-      # @return [PumaOptions] the settings as plugins see them, with what is known since the start
-      def options = PumaOptions.new(@config.plugins.kept, own: @own) { |name| @config[name] }
+      # Shows gems the launcher, by `Puma.cli_config` and `Puma.stats_object=`.
+      def present
+        PumaConfiguration.current = @launcher.config
+        ::Puma.stats_object = PumaNames::Runner.of(@launcher, clustered: @config[:workers].positive?)
+      end
 
       # Starts them; one that cannot run is a line in the log.
       #
       # @param control [Control] that is open
       # @param listeners [Listeners] that are open
       def start(control, listeners)
-        return if @plugins.empty?
-
-        @events = Events.make(@log)
-        @own = { control_url: control.url, control_auth_token: control.token }.compact
-        facade = ForPlugins.new(@launcher, log: @log, events: @events, options:)
+        @own.update({ control_url: control.url, control_auth_token: control.token }.compact)
         in_child = -> { [control.forget, listeners.let_go] }
-        @running = @plugins.filter_map { |name, plugin| start_one(name, plugin, facade, in_child) }
+        @running = @plugins.filter_map { |name, plugin| start_one(name, plugin, in_child) }
       end
 
       # The server serves, for the first time or with new code.
       def booted
         warn_of_blind unless @booted
         @booted = true
-        fire(:after_booted)
+        @events.fire(:after_booted)
         @running.each(&:run_in_background)
       end
 
       # Workers are about to be replaced, or the program is.
       def before_restart
         pause
-        fire(:before_restart)
+        @events.fire(:before_restart)
         @running.each(&:restarted)
       end
 
@@ -69,16 +70,14 @@ module Abaca
       def pause = @running.each(&:pause)
 
       # It has stopped.
-      def stopped = fire(:after_stopped)
+      def stopped = @events.fire(:after_stopped)
 
       private
 
-      def fire(event) = @events&.fire(event)
-
-      def start_one(name, plugin, facade, in_child)
+      def start_one(name, plugin, in_child)
         trouble = missing(name) and return warn_of(name, trouble)
         running = Plugins.const_get(KINDS.fetch(name, :Running)).new(name, plugin, @log, in_child:)
-        Events.of(name) { plugin.start(facade) } if plugin.respond_to?(:start)
+        Events.of(name) { plugin.start(@launcher) } if plugin.respond_to?(:start)
         running
       rescue StandardError, ScriptError => e
         warn_of(name, e)

@@ -38,6 +38,7 @@ module Abaca
       def end_control
         return unless @pid == Process.pid
 
+        Launcher.current = nil
         @control&.close
         @pidfile.remove
       end

@@ -4,10 +4,15 @@ module Abaca
   # A configuration as Puma's plugins and configuration files see it: `launcher.config`, and `Puma.cli_config`.
   class PumaConfiguration
     class << self
-      # @return [PumaConfiguration, nil] of the file that is being read, or of the server of this process
+      # @param configuration [PumaConfiguration]
+      attr_writer :current
+
+      # @return [PumaConfiguration] of the file that is being read, or of the server of this process. The app of `rails
+      #   server` may ask before that reads the file
+      # @raise [ConfigError] if there is a mistake in the file then
       def current
-        options = Config::DSL.command_line&.call || Launcher.current&.plugins&.options
-        new(options) if options
+        Config::Loader.new.load unless @current
+        @current
       end
     end
 

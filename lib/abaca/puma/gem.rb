@@ -7,16 +7,6 @@ module Abaca
       # @return [Boolean] whether it is in the bundle, or was activated
       def there? = !spec.nil?
 
-      # Loads a file of its, also where Abaca has one of the same name.
-      #
-      # @param feature [String] such as "puma/plugin"
-      # @return [Boolean] whether it was loaded now
-      # @raise [LoadError]
-      def require(feature)
-        folder = spec.full_require_paths.find { |path| File.file?(File.join(path, "#{feature}.rb")) }
-        Kernel.require(folder ? File.join(folder, feature) : feature)
-      end
-
       # @param name [String]
       # @return [String, nil] the path of a command of its; nil without the gem
       def command(name) = (spec || installed)&.bin_file(name)

@@ -22,6 +22,15 @@ module Abaca
     }.freeze
     private_constant :NAMES, :WORKED_OUT
 
+    # @param config [Config]
+    # @param own [Hash{Symbol => Object}] known better elsewhere
+    # @return [PumaOptions]
+    def self.of(config, own: {}) = new(config.plugins.kept, own:) { |name| config[name] }
+
+    # @return [Hash{Symbol => Object}] what plugins and gems have set
+    attr_reader :kept
+    alias user_options kept
+
     # @param kept [Hash{Symbol => Object}] of plugins
     # @param own [Hash{Symbol => Object}] known better elsewhere
     # @param set [#call, nil] takes a setting's name and its value; nil: only what plugins keep can be written
@@ -35,21 +44,26 @@ module Abaca
     end
 
     # @param key [Symbol, String]
-    # @return [Object, nil] nil also for an option that nobody knows
+    # @return [Object, nil] nil also for an option that nobody knows; for a hook, an Array to which gems add blocks,
+    #   which run after those of the file
     def [](key)
       key = key.to_sym
       return @own[key] if @own.key?(key)
       return @kept[key] if @kept.key?(key)
       return WORKED_OUT[key].call(@get) if WORKED_OUT.key?(key)
 
-      name = setting(key)
-      @get.call(name) if name
+      name = setting(key) or return
+      hook?(name) ? @kept[name] ||= [] : @get.call(name)
     end
 
     # Sets an option: a setting, or something of a plugin's own.
     def []=(key, value)
-      name = setting(key.to_sym)
-      name && @set ? @set.call(name, value) : @kept[key.to_sym] = value
+      key = key.to_sym
+      name = setting(key)
+      if name && hook?(name) then @kept[name] = value
+      elsif name && @set then @set.call(name, value)
+      else @kept[key] = value
+      end
     end
 
     # @return [Boolean] whether it is known
@@ -78,6 +92,8 @@ module Abaca
     def keys = Config::DEFAULTS.keys | NAMES.keys | WORKED_OUT.keys | @kept.keys | @own.keys
 
     private
+
+    def hook?(name) = Config::SETTINGS[name].hook?
 
     def setting(key)
       name = NAMES.fetch(key) { Config::OTHER_NAMES.fetch(key, key) }

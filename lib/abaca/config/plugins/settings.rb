@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../../puma"
-
 module Abaca
   class Config
     class Plugins

@@ -103,7 +103,7 @@ module Abaca
           child.call(Place.new(order.index, order.phase, @slots[order.slot]))
         end
 
-        def run_hooks(name, index) = @config[name].each { |hook| hook.run(@log, index) }
+        def run_hooks(name, index) = @config.hooks(name).each { |hook| hook.run(@log, index) }
       end
     end
   end

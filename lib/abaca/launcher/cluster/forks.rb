@@ -36,7 +36,7 @@ module Abaca
 
         private
 
-        def run_hooks(name, index) = @config[name].each { |hook| hook.run(@log, index) }
+        def run_hooks(name, index) = @config.hooks(name).each { |hook| hook.run(@log, index) }
       end
     end
   end

@@ -126,7 +126,7 @@ module Abaca
                 .run(@spare, @mailbox, @lifeline)
         end
 
-        def run_hooks(name, given = @index) = @config[name].each { |hook| hook.run(@log, given) }
+        def run_hooks(name, given = @index) = @config.hooks(name).each { |hook| hook.run(@log, given) }
 
         # A terminal sends INT to all processes, but only the master decides. The others are for the master, too.
         def actions

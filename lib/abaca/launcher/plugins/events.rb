@@ -10,7 +10,8 @@ module Abaca
           # @param log [Log]
           # @return [Puma::Events]
           def make(log)
-            ::Puma::Events.new.extend(self).tap { |events| events.instance_variable_set(:@log, log) }
+            streams = [$stdout, $stderr].first(::Puma::Events.instance_method(:initialize).arity.abs) # of Puma 5
+            ::Puma::Events.new(*streams).extend(self).tap { |events| events.instance_variable_set(:@log, log) }
           end
 
           # @param name [String] the plugin that registers blocks meanwhile
@@ -25,6 +26,12 @@ module Abaca
           attr_reader :plugin
         end
 
+        # Under their old names they are the same events, which those of Puma before 7 are not.
+        { after_booted: :on_booted, before_restart: :on_restart, after_stopped: :on_stopped }.each do |event, old|
+          define_method(event) { |&block| register(event, &block) }
+          alias_method old, event
+        end
+
         # As Puma::Events#register.
         def register(event, object = nil, &block)
           called = object || block
@@ -35,12 +42,13 @@ module Abaca
         private
 
         def guarded(event, called, plugin)
-          return called unless called && plugin
+          return called unless called
 
+          who = plugin ? "plugin #{plugin}" : "a gem"
           lambda do |*arguments|
             called.call(*arguments)
           rescue StandardError, ScriptError => e
-            @log.error("plugin #{plugin}: #{event} failed: #{e.message} (#{e.class}) at #{e.backtrace&.first}; " \
+            @log.error("#{who}: #{event} failed: #{e.message} (#{e.class}) at #{e.backtrace&.first}; " \
                        "#{Config::Plugins.lost(plugin)}")
           end
         end

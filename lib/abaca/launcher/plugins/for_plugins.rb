@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../../puma"
-
 module Abaca
   class Launcher
     class Plugins

@@ -2,7 +2,7 @@
 
 require "stringio"
 
-# The namespace of Puma's names.
+# Puma, as gems see it.
 module Puma
   # Lines to two streams, for plugins that write some by themselves. What a plugin gets from its launcher writes into
   # the server's log instead (Abaca::Launcher::Plugins::LogWriter).

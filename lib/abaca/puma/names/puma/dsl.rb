@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The namespace of Puma's names.
+# Puma, as gems see it.
 module Puma
   # Plugins add methods here, which configuration files call from then on; they keep what they are told in `@options`.
   # Settings of the server are methods, too (Abaca::Config::Plugins::Settings).

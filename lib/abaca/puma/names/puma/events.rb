@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The namespace of Puma's names.
+# Puma, as gems see it.
 module Puma
   # Moments in the server's life, and the blocks that are called then: `:after_booted`, `:before_restart` and
   # `:after_stopped` by the server, others by whoever fires them.

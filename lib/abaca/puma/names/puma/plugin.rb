@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The namespace of Puma's names.
+# Puma, as gems see it.
 module Puma
   # There is no such plugin, or its file does not register it.
   class UnknownPlugin < RuntimeError; end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The namespace of Puma's names.
+# Puma, as gems see it.
 module Puma
   # Values that configuration files and plugins read.
   module Const
