@@ -17,6 +17,7 @@ require_relative "launcher/restart_file"
 require_relative "launcher/signals"
 require_relative "launcher/single"
 require_relative "launcher/systemd"
+require_relative "launcher/title"
 require_relative "launcher/watched"
 
 module Abaca
@@ -75,6 +76,7 @@ module Abaca
     # @return [nil]
     # @raise [ConfigError] if the app does not load, or listening fails
     def run
+      name = $PROGRAM_NAME
       prepare_process
       @overdue.start
       watch_boot
@@ -92,6 +94,7 @@ module Abaca
       end_control
       @overdue.cancel
       @log&.release
+      $PROGRAM_NAME = name unless $PROGRAM_NAME == name
     end
 
     # Restarts the program in this process, with what it listens on; docs/signals.md has the stages. A call before the
@@ -221,6 +224,7 @@ module Abaca
     def present
       Launcher.current = self
       @plugins.present
+      @banner.entitle
     end
 
     def make_parts

@@ -35,7 +35,7 @@ class SignaturesTest < Minitest::Test
     Page::Files Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor
     WaitSamples Launcher::LastBeat Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile
-    Launcher::Systemd Launcher::Watched
+    Launcher::Systemd Launcher::Title Launcher::Watched
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

@@ -29,7 +29,7 @@ class PumaConstantTest < Minitest::Test
     require "json"
     facts = lambda do
       options = ::Puma.cli_config.options
-      { "started_at" => JSON.parse(Puma.stats)["started_at"],
+      { "name" => $0, "started_at" => JSON.parse(Puma.stats)["started_at"],
         "hash" => Puma.stats_hash.slice(:started_at, :versions).size,
         "workers" => Puma.stats_hash[:worker_status].to_a.map { |worker| worker.dig(:abaca, :state).to_s }.uniq,
         "runner" => Puma.instance_variable_get(:@get_stats).then { |one| [one.class.name, one.stats.key?(:started_at)] },
@@ -55,7 +55,7 @@ class PumaConstantTest < Minitest::Test
   def test_a_single_process
     command = run_abaca(RACKUP, config: "#{CONFIG}workers 0")
     loaded, serving = JSON.parse(ask(command))
-    expected = { "hash" => 2, "workers" => [], "threads" => 7, "user" => "Hash", "named" => [],
+    expected = { "name" => "puma", "hash" => 2, "workers" => [], "threads" => 7, "user" => "Hash", "named" => [],
                  "runner" => ["Puma::Single", true] }
     assert_equal expected, loaded.except("started_at")
     assert_equal expected, serving.except("started_at")
@@ -64,18 +64,29 @@ class PumaConstantTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  # The name is that of the master while the app loads, wherever it does, and that of a worker when it serves.
   def test_workers
     [true, false].each do |preload|
       command = run_cluster(RACKUP, config: "#{CONFIG}workers 1\nsilence_single_worker_warning\ntag 'shop'\n" \
                                             "preload_app! #{preload}", count: 1)
       loaded, serving = JSON.parse(ask(command))
-      assert_equal [2, preload ? [] : ["booting"]], loaded.values_at("hash", "workers")
+      assert_equal ["puma", 2, preload ? [] : ["booting"]], loaded.values_at("name", "hash", "workers")
       assert_equal ["Puma::Cluster", true], loaded["runner"]
-      assert_equal ["serving"], serving["workers"]
+      assert_equal ["puma: cluster worker 0: #{command.pid} [shop]", ["serving"]], serving.values_at("name", "workers")
       assert_equal "abaca: cluster worker 0: #{command.pid} [shop]", title(booted(command).first.pid)
       assert_match(/\Aabaca \S+ \(http.*\) \[shop\]\z/, title(command.pid))
       assert_equal 0, finish(command)
     end
+  end
+
+  # As a boot may take long, ps says by then what boots.
+  def test_the_title_while_the_app_loads
+    File.mkfifo(File.join(@directory, "gate"))
+    command = run_abaca("File.read('gate'); run ->(_) { [200, {}, []] }", config: "tag 'shop'")
+    assert eventually { title(command.pid) == "abaca #{Abaca::VERSION} (booting) [shop]" }, title(command.pid)
+    File.write(File.join(@directory, "gate"), "")
+    command.port
+    assert_equal 0, finish(command)
   end
 
   # Gems add hooks to the options, each in its own way: Puma 7's form and blocks. They count beside those of the file.

@@ -11,6 +11,9 @@ module Abaca
         @stand_in = stand_in
       end
 
+      # Sets the title that a process has while the app loads.
+      def entitle = Title.set(title("booting"))
+
       # Says what starts, before the app is loaded.
       #
       # @param log [Log]
@@ -25,7 +28,7 @@ module Abaca
       # @param control [String, nil] where its control server listens
       # @param dashboard [String, nil] a link for a browser
       def show(log, listeners, control: nil, dashboard: nil)
-        Process.setproctitle(title(listeners))
+        Title.set(title(listeners.urls.join(",")))
         return log.info("* A stand-in serves during the restart, PID: #{Process.pid}") if @stand_in
 
         lines = listeners.lines
@@ -36,10 +39,7 @@ module Abaca
 
       private
 
-      def title(listeners)
-        tag = @config[:tag] || File.basename(Dir.pwd)
-        "abaca #{VERSION} (#{listeners.urls.join(',')})#{" [#{tag}]" unless tag.empty?}#{' stand-in' if @stand_in}"
-      end
+      def title(state) = "abaca #{VERSION} (#{state})#{Title.tag(@config)}#{' stand-in' if @stand_in}"
 
       def head
         ["Abaca starting in #{clustered? ? 'cluster' : 'single'} mode...", "* Abaca version: #{VERSION}",

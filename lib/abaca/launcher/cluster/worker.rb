@@ -59,9 +59,14 @@ module Abaca
 
         private
 
-        def title
-          tag = @config[:tag] || File.basename(Dir.pwd)
-          "abaca: cluster worker #{@index}: #{@master}#{" [#{tag}]" unless tag.empty?}"
+        # Its own, which Puma's have, or while the app loads that of the master.
+        def take_name(name = "puma: #{title}") = Title.set("abaca: #{title}", name)
+
+        def title = "cluster worker #{@index}: #{@master}#{Title.tag(@config)}"
+
+        def load_app
+          take_name("puma")
+          App.load(@config, @log).tap { take_name }
         end
 
         def start
@@ -70,7 +75,7 @@ module Abaca
           @mailbox.close_reader
           @lifeline.watch { orphaned }
           @place.slot.claim(phase: @place.phase)
-          Process.setproctitle(title)
+          take_name
           PrunedBundle.enter(@config, @log) if @config[:prune_bundler]
           prepare_reforks if @place.orders
           run_hooks(:before_worker_boot)
@@ -78,7 +83,7 @@ module Abaca
 
         # A signal that comes before there is a server ends the boot.
         def serve(report)
-          @app ||= App.load(@config, @log)
+          @app ||= load_app
           runner = Single.new(@config, app: @app, log: @log, multiprocess: true, slot: @place.slot, idle_timeout: 0)
           runner.listen(@spare ? @spare.copy : @listeners)
           runner.follow(@keeper) if @keeper
