@@ -284,7 +284,7 @@ module Abaca
     def status
       figures = stats[:abaca]
       "#{figures[:connections]} connections, #{figures[:in_app]} requests in the app, " \
-        "#{figures[:waiting]} waiting, #{figures[:requests]} so far"
+        "#{figures[:waiting]} waiting, #{figures[:requests]} so far, #{figures[:rejected].values.sum} rejected"
     end
 
     # systemd's watchdog is on already when a process restarts.

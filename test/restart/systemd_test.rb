@@ -40,7 +40,7 @@ class SystemdTest < Minitest::Test
     Dir.mkdir("#{@directory}/tmp")
     server = run_abaca(APP, config: "plugin :tmp_restart", env: { "NOTIFY_SOCKET" => "@#{name}" })
     await(/^READY=1$/)
-    await(/^STATUS=0 connections, 0 requests in the app, 0 waiting, 0 so far$/)
+    await(/^STATUS=0 connections, 0 requests in the app, 0 waiting, 0 so far, 0 rejected$/)
     File.write("#{@directory}/tmp/restart.txt", "")
     await(/^RELOADING=1\nMONOTONIC_USEC=\d+$.*^READY=1$/m)
     server.wait_for(/Inherited/)

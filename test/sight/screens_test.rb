@@ -39,7 +39,7 @@ class SightScreensTest < Minitest::Test
   def test_rates_are_differences
     @slots.each { |slot| slot.series = [SERIES.merge(count: 1000, buckets: { 24 => 1000 })] }
     found = overview do
-      @page.sums = @page.sums.merge(requests: 500)
+      @slots[0].totals = FakePage::TOTALS.merge(ended: 500)
       @slots[0].series = [SERIES.merge(count: 1099, buckets: { 24 => 1000, -53 => 50, -26 => 49 }),
                           SERIES.merge(status: 500, count: 1, buckets: { 0 => 1 })]
     end
@@ -47,6 +47,38 @@ class SightScreensTest < Minitest::Test
     assert_in_epsilon 0.01, found[:p50], 0.09
     assert_in_epsilon 0.1, found[:p95], 0.09
     assert_in_delta 1.0, found[:failed]
+  end
+
+  # A server that turns nine of ten away is not healthy: what never reached the app counts.
+  def test_rejections_count_in_rates_and_shares
+    @slots[0].series = [SERIES]
+    found = look do
+      @slots[0].series = [SERIES.merge(count: 9, buckets: { 24 => 9 }),
+                          SERIES.merge(status: 500, count: 1, buckets: { 0 => 1 })]
+      @slots[0].totals = FakePage::TOTALS.merge(ended: 10)
+      @slots[0].figures = FakePage::FIGURES.merge(requests: 40, rejected: { queue_full: 60, queue_timeout: 30 })
+      @page.sums = @slots[0].figures # 30 of the 40 were taken, and then rejected
+    end
+    overview = @sight.overview(found)
+    assert_in_epsilon 100 / found.seconds, overview.to_h[:rate]
+    assert_in_epsilon 90 / found.seconds, overview.to_h[:rejected]
+    assert_in_delta 91.0, overview.to_h[:failed]
+    assert_equal %i[queue_full queue_timeout], overview.to_h[:reasons]
+    marked = overview.lines.first.select { |piece| piece.mark == :alarm }.map(&:text)
+    assert_equal ["rejected ", "5xx 91.0%"], [marked[0][/\Arejected /], marked[1]]
+    assert_match(%r{ r/s queue_full, queue_timeout\z}, marked[0])
+    rows_with_rejections(found)
+  end
+
+  def rows_with_rejections(found)
+    row = @sight.screen(:workers, found).rows.find { |one| one.cells[:worker].zero? }
+    assert_in_epsilon 100 / found.seconds, row.cells[:rate]
+    assert_in_epsilon 90 / found.seconds, row.cells[:rejected]
+    assert_equal :alarm, row.mark
+    rows = @sight.screen(:routes, found).rows
+    assert_equal ["(rejected: queue_full)", "(rejected: queue_timeout)"], rows.map(&:id).sort
+    assert_equal [[100.0, :alarm]] * 2, rows.map { |one| [one.cells[:failed], one.mark] }
+    assert_in_epsilon 90 / found.seconds, rows.sum { |one| one.cells[:rate] }
   end
 
   # What is too short for the first bucket, or too long for the last one, counts as all others do.
@@ -73,9 +105,9 @@ class SightScreensTest < Minitest::Test
 
   # A counter that falls, as that of a new process, is not a negative rate.
   def test_a_new_process_begins_at_nothing
-    @slots[0].figures = FakePage::FIGURES.merge(requests: 1000)
+    @slots[0].figures = FakePage::FIGURES.merge(rejected: { queue_full: 1000 })
     found = look do
-      @slots[0].figures = FakePage::FIGURES.merge(requests: 5)
+      @slots[0].figures = FakePage::FIGURES.merge(rejected: { queue_full: 5 })
       @slots[0].started_at = Time.now
     end
     rate, = cells(@sight.screen(:workers, found, sort: :worker, turned: true), :rate).flatten

@@ -70,6 +70,9 @@ class SecondsTest < Minitest::Test
       took = now - began
       assert eventually { rejected(server).sum == 5 }, server.slot.events.to_s
       assert_operator rejected(server).size, :<=, took.floor + 2
+      assert_match(/\A\d+ requests?: queue_full \d+\z/, server.slot.events.find { |one| one[:kind] == :reject }[:text])
+      # They are requests, in the history too: a share of them is never more than the whole.
+      assert_equal [5, 5], history(server).map { |one| one.values_at(:requests, :failed) }.transpose.map(&:sum)
       server.finish("/lock")
       server.finish("/sleep")
     end

@@ -26,6 +26,15 @@ void ab_figures_fault(ab_figures *figures, int status) {
   figures->faults[fault]++;
 }
 
+const char *ab_rejection_name(enum ab_rejection why) {
+  static const char *const names[AB_REJECT_COUNT] = {
+#define REJECTION_TEXT(name, text) text,
+      AB_REJECTIONS(REJECTION_TEXT)
+#undef REJECTION_TEXT
+  };
+  return names[why];
+}
+
 ab_figures ab_figures_load(const ab_figures *from) {
   ab_figures to = {0};
   AB_FIGURES(LOAD, LOAD)

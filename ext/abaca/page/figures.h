@@ -7,14 +7,20 @@
 
 #define AB_CACHE_LINE 64
 
-/* Why a request was answered 503 without the application. */
+/* Why a request was answered 503 without the application. The order is a part of the page's
+ * layout. */
+#define AB_REJECTIONS(REASON)                                                                      \
+  REASON(QUEUE_FULL, "queue_full")           /* max_queue others waited already */                 \
+  REASON(QUEUE_TIMEOUT, "queue_timeout")     /* not taken for queue_timeout */                     \
+  REASON(REQUEST_TIMEOUT, "request_timeout") /* not taken for request_timeout */                   \
+  REASON(SHUTDOWN, "shutdown")               /* the server ended before it was taken */            \
+  REASON(NO_FIBER, "no_fiber")               /* there was no memory for what it would have run on */
+
 enum ab_rejection {
-  AB_REJECT_QUEUE_FULL,      /* max_queue others waited already */
-  AB_REJECT_QUEUE_TIMEOUT,   /* not taken for queue_timeout */
-  AB_REJECT_REQUEST_TIMEOUT, /* not taken for request_timeout */
-  AB_REJECT_SHUTDOWN,        /* the server ended before it was taken */
-  AB_REJECT_NO_FIBER,        /* there was no memory for what it would have run on */
-  AB_REJECT_COUNT
+#define AB_REJECTION_NAME(name, text) AB_REJECT_##name,
+  AB_REJECTIONS(AB_REJECTION_NAME)
+#undef AB_REJECTION_NAME
+      AB_REJECT_COUNT
 };
 
 /* Statuses with which the engine itself answers what is wrong with a request. The order is a part
@@ -150,6 +156,8 @@ _Static_assert(offsetof(ab_figures, turned) == 176 && sizeof(ab_figures) == 6 * 
 void ab_figures_fault(ab_figures *figures, int status);
 /* The status of a fault; 0 for AB_FAULT_OTHER. */
 int ab_fault_status(enum ab_fault fault);
+
+const char *ab_rejection_name(enum ab_rejection why);
 
 /* A copy of what another thread or process is writing: each word is one that was there. */
 ab_figures ab_figures_load(const ab_figures *from);

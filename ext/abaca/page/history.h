@@ -12,11 +12,11 @@
  * the MOST, or the LAST of them. Times are milliseconds of all requests together, but for
  * percentiles. */
 #define AB_HISTORY(SUM, MOST, LAST)                                                                \
-  SUM(requests) /* that ended */                                                                   \
-  SUM(failed)   /* ... with 5xx, those that were rejected too */                                   \
+  SUM(requests) /* that ended, or were rejected */                                                 \
+  SUM(failed)   /* ... with 5xx: all that were rejected */                                         \
   MOST(in_app)                                                                                     \
   MOST(waiting)                                                                                    \
-  LAST(p50) /* microseconds, of those that ended */                                                \
+  LAST(p50) /* microseconds, of those that the application has had */                              \
   LAST(p95)                                                                                        \
   LAST(p99)                                                                                        \
   MOST(connections)                                                                                \

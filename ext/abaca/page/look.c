@@ -75,6 +75,9 @@ ab_history_totals ab_page_totals(const ab_page_parts *parts) {
       .connections = figures.connections,
       .rss = AB_GET(process->rss),
   };
-  for (unsigned i = 0; i < AB_REJECT_COUNT; i++) totals.failed += figures.rejected[i];
+  for (unsigned i = 0; i < AB_REJECT_COUNT; i++) {
+    totals.requests += figures.rejected[i];
+    totals.failed += figures.rejected[i];
+  }
   return totals;
 }

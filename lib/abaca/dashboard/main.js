@@ -52,6 +52,7 @@ function cards(figures) {
   const pressure = Object.entries(figures.pressure || {}).sort((one, other) => other[1] - one[1])[0];
   fill(at("cards"), [
     ["Requests / s", [inUnit(figures.rate, "rate"), `5xx ${inUnit(figures.failed, "percent")} %`], figures.failed >= 1],
+    ["Rejected / s", [inUnit(figures.rejected, "rate"), figures.reasons.map(visible).join(", ")], figures.reasons.length > 0],
     ["Median", [inUnit(figures.p50, "seconds"), `p95 ${inUnit(figures.p95, "seconds")}`]],
     ["p99", [inUnit(figures.p99, "seconds"), ""]],
     ["In the app", of(figures.in_app, figures.places, "count"), near(figures.in_app, figures.places)],

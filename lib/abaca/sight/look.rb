@@ -99,6 +99,15 @@ module Abaca
         end
       end
 
+      # @return [Hash{Symbol => Integer}] requests answered 503 without the app between the readings, by reason: those
+      #   with most first, without those that had none
+      def rejections
+        return {} unless @before
+
+        @rejections ||= @now.sums[:rejected].to_h { |why, count| [why, count - @before.sums[:rejected].fetch(why, 0)] }
+                            .select { |_, count| count.positive? }.sort_by { |_, count| -count }.to_h
+      end
+
       # @return [Hash{String => Hash}] for each route what has been counted between the readings, of all workers
       def routes
         @routes ||= @now.workers.each_with_object({}) do |worker, all|

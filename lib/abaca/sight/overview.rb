@@ -54,10 +54,16 @@ module Abaca
 
       def traffic
         latency = @look.latency(:request)
-        ended = @look.count(:request)
-        failed = @look.count(:request) { |one| one[:status].to_i >= 500 }
-        { rate: @look.rate { |reading| reading.sums[:requests] }, p50: latency.quantile(0.5),
-          p95: latency.quantile(0.95), p99: latency.quantile(0.99), failed: ended.zero? ? 0.0 : failed * 100.0 / ended }
+        { rate: @look.rate(&:answered), rejected: @look.rate(&:rejected), reasons: @look.rejections.keys,
+          p50: latency.quantile(0.5), p95: latency.quantile(0.95), p99: latency.quantile(0.99), failed: }
+      end
+
+      # Percent of what was answered. What was rejected has no time, and would make the percentiles look better.
+      def failed
+        rejected = @look.rejections.values.sum
+        ended = @look.count(:request) + rejected
+        failed = @look.count(:request) { |one| one[:status].to_i >= 500 } + rejected
+        ended.zero? ? 0.0 : failed * 100.0 / ended
       end
 
       def load
@@ -85,7 +91,7 @@ module Abaca
         figures = to_h
         name = ["abaca", figures[:version], figures[:tag]].compact.map { |word| Text.safe(word, ascii:) }.join(" ")
         [Piece.new(Text.cut(name, 30)), Piece.new("up #{Units.text(figures[:up], :span)}"), ready, stopped,
-         Piece.new("#{Units.text(figures[:rate], :rate)} r/s"), latencies, failures].compact
+         Piece.new("#{Units.text(figures[:rate], :rate)} r/s"), rejections, latencies, failures].compact
       end
 
       def ready
@@ -100,6 +106,11 @@ module Abaca
 
       def latencies
         Piece.new(%i[p50 p95 p99].map { |name| "#{name} #{Units.text(to_h[name], :seconds)}" }.join(" "))
+      end
+
+      def rejections
+        rate, reasons = to_h.values_at(:rejected, :reasons)
+        Piece.new("rejected #{Units.text(rate, :rate)} r/s #{reasons.join(", ")}", :alarm) if reasons.any?
       end
 
       def failures

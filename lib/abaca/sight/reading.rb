@@ -24,6 +24,9 @@ module Abaca
           totals[:loops].values_at(*KEPT).compact.sum + now
         end
 
+        # @return [Integer] requests that it has answered 503 without the app
+        def rejected = figures[:rejected].values.sum
+
         # @return [Integer] how many processes have had its slot before
         def restarts = [claims - 1, 0].max
       end
@@ -55,8 +58,14 @@ module Abaca
       # @return [Array<Worker>] those with a process
       def there = @there ||= @workers.select(&:there?)
 
-      # @return [Hash{Symbol => Integer}] figures of all processes that the server has had
+      # @return [Hash{Symbol => Object}] figures of all processes that the server has had
       attr_reader :sums
+
+      # @return [Integer] requests that the app has answered, and those that were rejected without it
+      def answered = @workers.sum { |worker| worker.totals[:ended] } + rejected
+
+      # @return [Integer] requests answered 503 without the app
+      def rejected = sums[:rejected].values.sum
 
       # @return [Hash{Symbol => Integer}] requests in each state now
       def states = @states ||= there.map { |one| one.in_flight[:states] }.reduce({}) { |all, one| add(all, one) }

@@ -7,11 +7,9 @@ static void put_count(VALUE hash, const char *name, uint64_t value) {
 
 static VALUE rejections(const ab_figures *figures) {
   VALUE hash = rb_hash_new();
-  put_count(hash, "queue_full", figures->rejected[AB_REJECT_QUEUE_FULL]);
-  put_count(hash, "queue_timeout", figures->rejected[AB_REJECT_QUEUE_TIMEOUT]);
-  put_count(hash, "request_timeout", figures->rejected[AB_REJECT_REQUEST_TIMEOUT]);
-  put_count(hash, "shutdown", figures->rejected[AB_REJECT_SHUTDOWN]);
-  put_count(hash, "no_fiber", figures->rejected[AB_REJECT_NO_FIBER]);
+  for (enum ab_rejection why = 0; why < AB_REJECT_COUNT; why++) {
+    put_count(hash, ab_rejection_name(why), figures->rejected[why]);
+  }
   return hash;
 }
 

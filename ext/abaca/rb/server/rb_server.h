@@ -25,8 +25,8 @@ typedef struct ab_collections {
 
 /* rb_server_history.c: what is compared with the next second */
 typedef struct ab_second {
-  ab_history history; /* the standby's thread has it, while there is one */
-  uint64_t rejected;  /* the same one's */
+  ab_history history;                 /* the standby's thread has it, while there is one */
+  uint64_t rejected[AB_REJECT_COUNT]; /* the same one's */
   ab_collections collections;
 } ab_second;
 

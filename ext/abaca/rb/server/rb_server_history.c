@@ -1,6 +1,7 @@
 /* What a server writes in its slot each second: the history, by the standby's thread, so that it
  * goes on while Ruby hangs; what the process is as a whole, by the heartbeat's, with the GVL. A
  * guest has no standby: there the heartbeat writes both. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,19 +25,30 @@ static void note(const ab_server *server, ab_page_event facts, const char *text)
                       (ab_view){text, strlen(text)});
 }
 
-static uint64_t rejected_by(const ab_page_slot *slot) {
-  uint64_t sum = 0;
-  for (unsigned i = 0; i < AB_REJECT_COUNT; i++) sum += AB_GET(slot->figures.rejected[i]);
-  return sum;
+/* "12 requests: queue_full 10, queue_timeout 2". What is too long for an event is cut off. */
+static void put_rejections(char *text, size_t size, const uint64_t *counts, uint64_t sum) {
+  int len = snprintf(text, size, "%" PRIu64 " request%s:", sum, sum == 1 ? "" : "s");
+  const char *before = " ";
+  for (enum ab_rejection why = 0; why < AB_REJECT_COUNT; why++) {
+    if (counts[why] == 0 || (size_t)len >= size) continue;
+    const char *name = ab_rejection_name(why);
+    len += snprintf(text + len, size - (size_t)len, "%s%s %" PRIu64, before, name, counts[why]);
+    before = ", ";
+  }
 }
 
 /* One event for all of a second. */
 static void note_rejections(ab_server *server, ab_nsec now) {
-  uint64_t rejected = rejected_by(server->part), count = rejected - server->second.rejected;
-  server->second.rejected = rejected;
-  if (count == 0) return;
-  char text[48];
-  snprintf(text, sizeof(text), "%llu requests", (unsigned long long)count);
+  uint64_t counts[AB_REJECT_COUNT], sum = 0;
+  for (unsigned i = 0; i < AB_REJECT_COUNT; i++) {
+    uint64_t rejected = AB_GET(server->part->figures.rejected[i]);
+    counts[i] = rejected - server->second.rejected[i];
+    server->second.rejected[i] = rejected;
+    sum += counts[i];
+  }
+  if (sum == 0) return;
+  char text[AB_PAGE_EVENT_TEXT + 1];
+  put_rejections(text, sizeof(text), counts, sum);
   note(server, (ab_page_event){.kind = AB_PAGE_EVENT_REJECT, .when = now, .status = 503}, text);
 }
 
@@ -56,7 +68,8 @@ void ab_server_begin_history(ab_server *server) {
   ab_history_totals totals = totals_of(parts);
   ab_history_over(&server->second.history, parts->seconds, parts->second_count, parts->tens,
                   parts->ten_count, &totals, &requests);
-  server->second.rejected = rejected_by(parts->slot);
+  ab_words_get(server->second.rejected, parts->slot->figures.rejected,
+               sizeof(server->second.rejected));
 }
 
 static void show_opens(const ab_run *run) {

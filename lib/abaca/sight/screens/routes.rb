@@ -5,7 +5,7 @@ require_relative "../screen"
 module Abaca
   class Sight
     module Screens
-      # A row for each route, as the app's framework names it.
+      # A row for each route, as the app's framework names it, and for each reason to answer without the app.
       class Routes < Screen
         describe :routes, "Routes", [
           words(:route, "ROUTE", wide: true, rank: 0), figure(:rate, "R/S", :rate), figure(:p50, "P50", :seconds),
@@ -23,13 +23,22 @@ module Abaca
           time = routes.each_value.sum { |route| route[:sums].values.sum }
           routes.map do |name, route|
             share = time.positive? ? route[:sums].values.sum * 100 / time : 0.0
-            cells = { route: name, rate: rate(route), **latencies(name), **each(route), stalls: route[:stalls],
+            cells = { route: name, rate: rate(route[:requests]), **latencies(name), **each(route), stalls: route[:stalls],
                       time: share }
             Row.new(id: name, cells:, mark: cells[:failed].to_f >= 1 ? :alarm : nil)
+          end + rejected
+        end
+
+        # Their routes are not known: the app's framework would have told them.
+        def rejected
+          @look.rejections.map do |why, count|
+            name = "(rejected: #{why})"
+            Row.new(id: name, mark: :alarm,
+                    cells: { route: name, rate: rate(count), failed: 100.0, stalls: 0, time: 0.0 })
           end
         end
 
-        def rate(route) = @look.seconds.positive? ? route[:requests] / @look.seconds : nil
+        def rate(count) = @look.seconds.positive? ? count / @look.seconds : nil
 
         def latencies(name)
           latency = @look.latency(:request) { |one| one[:route] == name }

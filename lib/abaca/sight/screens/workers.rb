@@ -11,7 +11,7 @@ module Abaca
         describe :workers, "Workers", [
           figure(:worker, "W", :count, rank: 0), figure(:pid, "PID", :id, rank: 0), words(:state, "STATE", rank: 0),
           figure(:phase, "GEN", :count, rank: 4), figure(:up, "UP", :span, rank: 2), figure(:rate, "R/S", :rate),
-          figure(:in_app, "IN", :count), figure(:queue, "QUEUE", :count), figure(:busy, "LOOP%", :percent),
+          figure(:rejected, "503/S", :rate, rank: 2), figure(:in_app, "IN", :count), figure(:queue, "QUEUE", :count), figure(:busy, "LOOP%", :percent),
           figure(:lag, "LAG99", :seconds), figure(:stalls, "STALLS", :count, rank: 2), figure(:gc, "GC%", :percent),
           figure(:cpu, "CPU%", :percent), figure(:pss, "PSS", :bytes), figure(:anonymous, "ANON", :bytes, rank: 3),
           figure(:growth, "MB/H", :signed), figure(:restarts, "RESTARTS", :count, rank: 5)
@@ -30,14 +30,18 @@ module Abaca
             stopped = @look.stopped?(worker.pid)
             cells = { worker: worker.index, pid: worker.pid, state: stopped ? :stopped : worker.state,
                       phase: worker.phase, **requests(worker), busy:, gc:, **memory(worker) }
-            Row.new(id: worker.pid, cells:, mark: stopped || busy.to_f >= FULL ? :alarm : nil, source: worker)
+            Row.new(id: worker.pid, cells:, mark: alarm?(cells) ? :alarm : nil, source: worker)
           end
         end
 
+        def alarm?(cells) = cells[:state] == :stopped || cells[:busy].to_f >= FULL || cells[:rejected].to_f.positive?
+
+        # What was rejected is a request, too.
         def requests(worker)
-          { up: worker.started_at && (@look.now.time - worker.started_at),
-            rate: @look.rate_of(worker) { |one| one.figures[:requests] },
-            in_app: worker.figures[:in_app], queue: worker.figures[:waiting],
+          rejected = @look.rate_of(worker, &:rejected)
+          ended = @look.slot_rate(worker) { |one| one.totals[:ended] }
+          { up: worker.started_at && (@look.now.time - worker.started_at), rate: rejected && (ended + rejected),
+            rejected:, in_app: worker.figures[:in_app], queue: worker.figures[:waiting],
             lag: @look.latency(:loop_lag, :loop_lag_spare, workers: [worker]).quantile(0.99),
             stalls: worker.totals[:stalls], restarts: worker.restarts }
         end
