@@ -115,7 +115,7 @@ module Abaca
       warn("the header #{Text.escape(name)}#{request_text(env)} #{trouble}")
     end
 
-    # A request, or a thread of the app, has kept the server from its work, on `err`.
+    # A request, or a thread of the app, keeps the server from its work, on `err`.
     #
     # @param seconds [Float] its length so far
     # @param env [Hash, nil] the request's env
@@ -128,8 +128,21 @@ module Abaca
                 :blocks => ", in a call that blocks the thread; it has come back to",
                 :fiber => ", in a wait of a blocking fiber:" }.fetch(late, ":")
       advice = late == :fiber ? FIBER_ADVICE : STALL_ADVICE
-      problem(:warn, "#{who} for #{(seconds * 1000).round} ms#{where}",
+      problem(:warn, "#{who} for at least #{(seconds * 1000).round} ms#{where}",
               details: [*frames([place]), "  #{advice}"], key: "code.stacktrace", facts: request_facts(env))
+    end
+
+    # ... and is done with it, on `err`.
+    #
+    # @param seconds [Float] its length
+    # @param computed [Float] CPU time of it; 0: not known
+    # @param waited [Integer] requests that could not begin at once meanwhile
+    # @param env [Hash] the request's env; empty: it was a thread of the app
+    def stall_over(seconds, computed, waited, env)
+      who = env.empty? ? "another thread let the loop" : "a request#{request_text(env)} let its loop"
+      time = ", computing for #{length(computed)}" if computed.positive?
+      text = "#{who} go after #{length(seconds)}#{time}; #{waited} #{waited == 1 ? "request" : "requests"} waited"
+      problem(:warn, text, facts: request_facts(env))
     end
 
     # The first requests have kept the server from its work by loading code, on `out`: logged once.
@@ -138,7 +151,7 @@ module Abaca
     # @param env [Hash, nil] the first request's env
     # @param place [String] where
     def loading(seconds, env, place)
-      info("* Loading code has kept the loop for #{(seconds * 1000).round} ms#{request_text(env)} at " \
+      info("* Loading code has kept the loop for at least #{(seconds * 1000).round} ms#{request_text(env)} at " \
            "#{place}; the first minute's others are only counted")
     end
 
@@ -251,6 +264,9 @@ module Abaca
     def dropped = [@out, @err].uniq.sum(&:dropped)
 
     private
+
+    # "412 ms", "5.2 s"
+    def length(seconds) = seconds < 0.9995 ? "#{(seconds * 1000).round} ms" : "#{seconds.round(1)} s"
 
     def writer(io)
       Writer.new(io, report: ->(number) { text_of(@form.entry(:error, "#{number} log lines were dropped")) },

@@ -105,9 +105,9 @@ module Abaca
 
       # What of it there was within an age.
       def stall(event, till, age)
-        last = age - (till - event[:at])
-        at = [last - event[:time].to_f, 0.0].max
-        last = [last, age].min
+        from = age - (till - event[:at])
+        last = [from + event[:time].to_f, age].min
+        at = [from, 0.0].max
         { at:, time: last - at, request: event[:request], text: event[:text] } if last > at
       end
     end

@@ -22,17 +22,23 @@ module Abaca
       @noted = {}
     end
 
-    # @param seconds [Float] how long the loop was kept until now
+    # @param seconds [Float] how long the loop is kept until now
     # @param env [Hash, nil] of the request; nil for none
     # @param backtrace [Array<String>] of the code that kept it
     # @param request [Integer, nil] its number
+    # @return [Integer, nil] the event's number; nil: there is none
     def call(seconds, env, backtrace, request)
       place = Frames.top(backtrace).to_s
       return unless due?(place)
 
       text = [route(env), frames(place, backtrace)].compact.join(" ")
-      @slot.note(:stall, text, request:, time: seconds)
+      @slot.begin_event(:stall, text, request:, time: seconds)
     end
+
+    # @param number [Integer] of an event
+    # @param seconds [Float] how long the loop was kept
+    # @param computed [Float] CPU time of it; 0: not known
+    def over(number, seconds, computed) = @slot.end_event(number, seconds, computed)
 
     private
 

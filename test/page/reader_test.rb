@@ -99,9 +99,9 @@ class PageReaderTest < Minitest::Test
     need_platform(:proc)
     with_reader do |read|
       overwrite(8, [9].pack("L"))
-      assert_equal "the page has layout 9, and this version of Abaca reads layout 4",
+      assert_equal "the page has layout 9, and this version of Abaca reads layout 5",
                    assert_raises(Abaca::Error) { Abaca::Page.of(Process.pid) }.message
-      assert_equal ["layout 9, not 4\n", 1], read.call(Process.pid)
+      assert_equal ["layout 9, not 5\n", 1], read.call(Process.pid)
       overwrite(0, "anything")
       assert_equal "this is no page of Abaca's",
                    assert_raises(Abaca::Error) { Abaca::Page.of(Process.pid) }.message

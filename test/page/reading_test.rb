@@ -158,7 +158,7 @@ class PageReadingTest < Minitest::Test
     assert_equal [299, "deploy 299", Process.pid], @slot.events.first.values_at(:number, :text, :pid)
     assert_equal [44, "deploy 44"], @slot.events.last.values_at(:number, :text)
     death, = @page[2].events
-    assert_equal [:death, 4711, 1.5, 3, 503, 88],
+    assert_equal [:death, 4711, 1.5, 3, 503, 80],
                  death.values_at(:kind, :pid, :time, :request, :status).push(death[:text].bytesize)
     [-1, Float::NAN, 1e300].each { |time| @slot.note(:mark, time: time) }
     assert_equal [nil] * 3, @slot.events.first(3).map { |event| event[:time] }

@@ -28,14 +28,29 @@ class EventsTest < Minitest::Test
       event = event_of(server, :stall)
       assert_equal [event[:request]], server.slot.requests.map { |row| row[:id] }, "the request has ended"
       assert_match(%r{\Atest/support/sight_case\.rb:\d+ in .* < sight_case\.rb:\d+}, event[:text])
+      assert event[:lasts]
+      length_of_a_stall(server, event)
     end
+  end
+
+  # It computes for 3 s, and was noticed much earlier.
+  def length_of_a_stall(server, event)
+    server.finish("/spin")
+    till = Time.now
+    assert(Waits.eventually { event_of(server, :stall)[:lasts].nil? })
+    over = event_of(server, :stall)
+    assert_equal event[:at], over[:at]
+    assert_includes (2.5..(till - over[:at] + 0.1)), over[:time]
+    assert_operator over[:computed], :>, 0
+    assert_operator over[:computed], :<, over[:time] + 0.1
+    assert_operator server.slot.totals[:stall_time], :>, 2.5
   end
 
   # A place that stalls all the time leaves others their places in the ring.
   def test_a_place_is_noted_once_in_a_second
     seconds = 10.0
     noted = []
-    slot = Struct.new(:noted) { def note(kind, text, **facts) = noted << [kind, text, facts] }.new(noted)
+    slot = Struct.new(:noted) { def begin_event(kind, text, **facts) = noted << [kind, text, facts] }.new(noted)
     events = Abaca::StallEvents.new(slot, -> { seconds })
     3.times { events.call(0.2, {}, ["/app/a.rb:1:in `call'"], 7) }
     events.call(0.2, nil, ["/app/b.rb:1:in `call'"], nil)

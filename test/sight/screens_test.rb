@@ -263,8 +263,8 @@ class SightScreensTest < Minitest::Test
 
   def test_events_newest_first
     @page.events = [{ kind: :boot, slot: 0, number: 0, at: Time.at(10), text: "a" },
-                    { kind: :stall, slot: 1, number: 1, at: Time.at(20), text: "b" }]
-    assert_equal [["b"], ["a"]], cells(@sight.screen(:events, look), :text)
+                    { kind: :stall, slot: 1, number: 1, at: Time.at(20), time: 0.3, lasts: true, text: "b" }]
+    assert_equal [["at least: b"], ["a"]], cells(@sight.screen(:events, look), :text)
     assert_equal [["a"]], cells(@sight.screen(:events, look, worker: 0), :text)
   end
 
@@ -288,8 +288,8 @@ class SightScreensTest < Minitest::Test
   # When others have kept the loop stands behind the waits; its own stall does not.
   def test_stalls_of_others_behind_a_request
     ended_at = Time.at(1000)
-    stalls = [[1000.5, 2.0, 7, "a.rb:1"], [998.0, 0.5, 8, "b.rb:2\e[2J"], [997.5, 0.1, 3, "own"],
-              [996, 0.5, 9, "before"], [1003, 1.0, 9, "after"]]
+    stalls = [[998.5, 2.0, 7, "a.rb:1"], [997.5, 0.5, 8, "b.rb:2\e[2J"], [997.4, 0.1, 3, "own"],
+              [995.5, 0.5, 9, "before"], [1002, 1.0, 9, "after"]]
     @slots[0].events = stalls.map { |at, time, id, text| { kind: :stall, at: Time.at(at), time:, request: id, text: } }
     @slots[0].events << { kind: :gc, at: Time.at(998), time: 0.5 }
     @slots[0].kept = [request(3, age: 3.0, ended_at:, waits: [[2.7, 0.3, :gc, nil]])]

@@ -2,9 +2,10 @@
 
 # A page and its slots with contents that a test sets, in the shapes of Abaca::Page.
 class FakePage
-  FIGURES = { requests: 0, in_app: 0, waiting: 0, errors: 0, connections: 0, rejected: {}.freeze }.freeze
+  FIGURES = { requests: 0, in_app: 0, waiting: 0, errors: 0, connections: 0, rejected: {} }.freeze
 
-  TOTALS = { ended: 0, sums: {}, loops: { idle: 0.0, busy: 0.0, away: 0.0, stalled: 0.0 }, gc_time: 0.0, stalls: 0 }.freeze
+  TOTALS = { ended: 0, sums: {}, loops: { idle: 0.0, busy: 0.0, away: 0.0, stalled: 0.0 }, gc_time: 0.0,
+             stalls: 0 }.freeze
 
   # All that a slot says is an attribute; what is left out is what an idle worker has.
   class Slot

@@ -372,6 +372,11 @@ static void lead_flush(void *ptr) {
   ab_engine_unlock(engine);
 }
 
+static uint64_t lead_waited(const void *ptr) {
+  const ab_engine *engine = ptr;
+  return AB_GET(engine->stats->queued);
+}
+
 const ab_lead_turns ab_engine_turns = {
     .end_step = lead_end_step,
     .turn = lead_turn,
@@ -379,4 +384,5 @@ const ab_lead_turns ab_engine_turns = {
     .has_news = lead_has_news,
     .runs_more = lead_runs_more,
     .flush = lead_flush,
+    .waited = lead_waited,
 };

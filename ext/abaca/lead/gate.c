@@ -112,6 +112,7 @@ static void begin_beat(ab_contender *contender, uint64_t beat, ab_nsec used) {
   contender->beat = beat;
   contender->from = contender->used = used;
   contender->since = contender->looked = ab_clock_monotonic();
+  contender->parked_before = contender->parked_for;
   contender->blocks = contender->blocked = false;
 }
 
@@ -208,6 +209,27 @@ void ab_gate_look(ab_gate *gate) {
   }
   if (heavy_computes(gate, NULL)) gate->ran_at = ab_os_process_cpu_time();
   pthread_mutex_unlock(&gate->lock);
+}
+
+static ab_spent spent(const ab_contender *contender) {
+  bool known = contender->pulse && contender->clock.known;
+  return (ab_spent){known ? ab_os_thread_clock_read(&contender->clock) : 0, contender->parked_for};
+}
+
+ab_spent ab_gate_spent(ab_gate *gate, const ab_contender *contender) {
+  pthread_mutex_lock(&gate->lock);
+  ab_spent now = spent(contender);
+  pthread_mutex_unlock(&gate->lock);
+  return now;
+}
+
+ab_spent ab_gate_spent_before(ab_gate *gate, const ab_contender *contender, uint64_t beat) {
+  pthread_mutex_lock(&gate->lock);
+  ab_spent before = spent(contender);
+  if (contender->beat == beat) before.parked = contender->parked_before;
+  if (contender->beat == beat && before.used) before.used = contender->from;
+  pthread_mutex_unlock(&gate->lock);
+  return before;
 }
 
 ab_nsec ab_gate_used(ab_gate *gate, const ab_contender *contender, uint64_t beat) {
@@ -358,6 +380,7 @@ ab_nsec ab_gate_park(ab_gate *gate, ab_contender *self, bool (*wanted)(void *ctx
   self->goes_on = true;
   self->slice_from = ab_os_thread_cpu_time();
   self->slice_since = now.at;
+  self->parked_for += now.at - from.at;
   ab_nsec length = now.used - from.used;
   self->slice_length = length < SLICE ? SLICE : length > SLICE_MOST ? SLICE_MOST : length;
   pthread_mutex_unlock(&gate->lock);

@@ -30,12 +30,14 @@ typedef struct ab_contender {
 
   /* The rest is guarded by the gate's lock. */
   ab_os_thread_clock clock;
-  uint64_t beat;      /* of which the following is known */
-  ab_nsec from, used; /* CPU time of the thread: when that began, and at the last look */
-  ab_nsec since;      /* the time when it began */
-  ab_nsec looked;     /* the time of that */
-  bool blocks;        /* it had hardly computed since the look before */
-  bool blocked;       /* so it was at some look of the beat */
+  uint64_t beat;         /* of which the following is known */
+  ab_nsec from, used;    /* CPU time of the thread: when that began, and at the last look */
+  ab_nsec since;         /* the time when it began */
+  ab_nsec looked;        /* the time of that */
+  bool blocks;           /* it had hardly computed since the look before */
+  bool blocked;          /* so it was at some look of the beat */
+  ab_nsec parked_for;    /* the time in which it was ever parked, ... */
+  ab_nsec parked_before; /* ... and before that beat */
 
   ab_list parked;       /* in gate->parked */
   pthread_cond_t wake;  /* while it is parked */
@@ -82,6 +84,15 @@ bool ab_gate_owes_heavy(ab_gate *gate);
 
 /* For the standby: notes what the threads have computed, and which block. */
 void ab_gate_look(ab_gate *gate);
+/* What a thread has spent since it takes part. */
+typedef struct ab_spent {
+  ab_nsec used;   /* CPU time; 0: not known */
+  ab_nsec parked; /* time */
+} ab_spent;
+
+/* Until now; and until its beat began, or until now if nobody has looked since. */
+ab_spent ab_gate_spent(ab_gate *gate, const ab_contender *contender);
+ab_spent ab_gate_spent_before(ab_gate *gate, const ab_contender *contender, uint64_t beat);
 /* What the thread has computed in its beat, as of the last look; UINT64_MAX: it blocks. */
 ab_nsec ab_gate_used(ab_gate *gate, const ab_contender *contender, uint64_t beat);
 /* What the calling thread has computed since its request was first seen, and to be safe a little

@@ -24,6 +24,8 @@ typedef struct ab_lead_turns {
   bool (*runs_more)(void *engine, unsigned count);
   /* Sends what was put off, whichever thread leads. */
   void (*flush)(void *engine);
+  /* How many requests so far could not be taken at once. */
+  uint64_t (*waited)(const void *engine);
 } ab_lead_turns;
 
 typedef struct ab_participant {
@@ -37,7 +39,10 @@ typedef struct ab_participant {
   bool deprived;    /* it lost the lead in this beat */
   bool stalled;     /* ... and is away for so much time that another thread has to lead */
   bool delays;      /* something lighter has waited since */
+  bool kept;        /* it was to be reported, perhaps in vain */
   uint8_t reported; /* that it is away was told, and whether it delays others */
+  ab_spent before;  /* what it had spent before this beat, once it was to be reported */
+  uint64_t waited;  /* how many requests had waited when it began */
 } ab_participant;
 
 typedef struct ab_lead {

@@ -81,10 +81,19 @@ static bool is_away(uint64_t beat) {
 
 /* --- looking --- */
 
-static void stall_ended(ab_standby *standby, const ab_participant *participant, ab_nsec now) {
-  ab_nsec length = now - participant->since;
-  bool reported = participant->reported != REPORTED_NOT;
-  if (reported && length > standby->stats.longest) standby->stats.longest = length;
+static uint64_t waited(const ab_standby *standby) {
+  return standby->lead->turns->waited(standby->lead->engine);
+}
+
+static void stall_ended(ab_standby *standby, ab_participant *participant, ab_nsec now) {
+  ab_spent spent = ab_gate_spent(&standby->lead->gate, &participant->contender);
+  ab_nsec time = now - participant->since, parked = spent.parked - participant->before.parked;
+  ab_stall_end end = {.beat = participant->beat,
+                      .length = time > parked ? time - parked : 0,
+                      .computed = spent.used - participant->before.used,
+                      .waited = waited(standby) - participant->waited};
+  if (end.length > standby->stats.longest) standby->stats.longest = end.length;
+  standby->calls.ended(standby->ctx, participant, &end);
 }
 
 /* Is it away for so long? Time counts in which it has computed, or blocked the thread: not that in
@@ -105,6 +114,11 @@ static void report(ab_standby *standby, ab_participant *participant, ab_nsec now
   ab_nsec after = standby->options.report_after;
   if (!after || participant->reported >= kind) return;
   if (!is_kept(standby, participant, now, after)) return;
+  if (!participant->kept) {
+    participant->kept = true;
+    participant->before =
+        ab_gate_spent_before(&standby->lead->gate, &participant->contender, participant->beat);
+  }
   if (!standby->calls.report(standby->ctx, participant, participant->beat, participant->since,
                              delays))
     return;
@@ -137,10 +151,12 @@ static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec no
   /* Before what else the pulse says, which was stored before it. Partner: ab_pulse_leave. */
   uint64_t beat = atomic_load(&participant->pulse.beat);
   if (beat != participant->beat) {
-    stall_ended(standby, participant, now);
+    if (AB_UNLIKELY(participant->kept)) stall_ended(standby, participant, now);
     participant->beat = beat;
     participant->since = now;
-    participant->deprived = participant->stalled = participant->delays = false;
+    participant->waited = waited(standby);
+    participant->deprived = participant->stalled = false;
+    participant->delays = participant->kept = false;
     participant->reported = REPORTED_NOT;
     sight->moved = true;
   }

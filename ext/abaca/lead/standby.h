@@ -20,6 +20,14 @@ typedef struct ab_standby_options {
                          * that leads. 0: loops lead, and the standby takes the lead from them */
 } ab_standby_options;
 
+/* How a stall was. A thread that was parked for lighter requests meanwhile delayed nobody. */
+typedef struct ab_stall_end {
+  uint64_t beat;
+  ab_nsec length;   /* without the time in which it was parked */
+  ab_nsec computed; /* CPU time of the thread; 0: not known */
+  uint64_t waited;  /* requests that could not be taken at once meanwhile */
+} ab_stall_end;
+
 /* On the standby's thread, without the lead's lock unless noted. None may call the standby. */
 typedef struct ab_standby_calls {
   /* The standby leads, and only the application's side can take what has come: another participant
@@ -37,6 +45,8 @@ typedef struct ab_standby_calls {
    * `delays`: something lighter has waited because of it, which may be told later than the rest. At
    * each look, until it returns true; the lead's lock is held. */
   bool (*report)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since, bool delays);
+  /* A stall that was reported, perhaps in vain, is over; the lead's lock is held. */
+  void (*ended)(void *ctx, ab_participant *participant, const ab_stall_end *end);
   /* A sample of the thread is due, which is away in this beat; what counts of it began at `from`.
    * The lead's lock is held. */
   void (*sample)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec from);
@@ -49,7 +59,7 @@ typedef struct ab_standby_calls {
 typedef struct ab_standby_stats {
   uint64_t stalls;   /* times that a loop that led was away for too long */
   uint64_t reported; /* times that a thread was reported */
-  ab_nsec longest;   /* of the reported times that are over */
+  ab_nsec longest;   /* of the times that were to be reported and are over */
 } ab_standby_stats;
 
 /* Starts the thread for the participants of `lead`, whose engine is attached to `poller`. Calls

@@ -1,8 +1,8 @@
 #include "page/events.h"
 
-void ab_page_event_write(ab_page_event *events, uint32_t count, uint64_t *next,
-                         const ab_page_event *facts, ab_view text) {
-  if (count == 0) return;
+uint64_t ab_page_event_write(ab_page_event *events, uint32_t count, uint64_t *next,
+                             const ab_page_event *facts, ab_view text) {
+  if (count == 0) return 0;
   ab_page_event whole = *facts;
   whole.text_len = (uint8_t)(text.len < AB_PAGE_EVENT_TEXT ? text.len : AB_PAGE_EVENT_TEXT);
   memset(whole.text, 0, sizeof(whole.text));
@@ -18,6 +18,19 @@ void ab_page_event_write(ab_page_event *events, uint32_t count, uint64_t *next,
   /* Release: whoever sees the even number sees the event. Partner: the acquire in
    * ab_page_event_load. */
   __atomic_compare_exchange_n(&event->number, &own, 2 * n + 2, false, __ATOMIC_RELEASE,
+                              __ATOMIC_RELAXED);
+  return n;
+}
+
+void ab_page_event_end(ab_page_event *events, uint32_t count, uint64_t n, ab_nsec time,
+                       ab_nsec computed) {
+  if (count == 0) return;
+  ab_page_event *event = &events[n % count];
+  ab_nsec before = AB_GET(event->time);
+  if (AB_GET(event->number) != 2 * n + 2 || !(before & AB_PAGE_EVENT_LASTS)) return;
+  AB_PUT(event->computed, computed);
+  /* Release: whoever sees that it is over may see what it has computed. */
+  __atomic_compare_exchange_n(&event->time, &before, time, false, __ATOMIC_RELEASE,
                               __ATOMIC_RELAXED);
 }
 

@@ -6,7 +6,9 @@
 #include "page/words.h"
 
 #define AB_PAGE_EVENTS     256
-#define AB_PAGE_EVENT_TEXT 88
+#define AB_PAGE_EVENT_TEXT 80
+/* It was not over yet. */
+#define AB_PAGE_EVENT_LASTS ((ab_nsec)1 << 63)
 
 /* The order is a part of the page's layout. */
 #define AB_PAGE_EVENT_KINDS(KIND)                                                                  \
@@ -31,10 +33,11 @@ enum ab_page_event_kind {
 };
 
 typedef struct ab_page_event {
-  uint64_t number; /* of event n: 2 n + 1 while it is written, 2 n + 2 when it is whole; 0: none */
-  ab_nsec when;    /* monotonic */
-  uint64_t id;     /* of a request; 0: none */
-  ab_nsec time;    /* how long it took; 0: not known */
+  uint64_t number;  /* of event n: 2 n + 1 while it is written, 2 n + 2 when it is whole; 0: none */
+  ab_nsec when;     /* monotonic; of a stall: when it began */
+  uint64_t id;      /* of a request; 0: none */
+  ab_nsec time;     /* how long it took; 0: not known; with AB_PAGE_EVENT_LASTS: so far */
+  ab_nsec computed; /* CPU time of a stall that is over; 0: not known */
   uint32_t pid;
   uint8_t kind; /* enum ab_page_event_kind */
   uint8_t text_len;
@@ -45,9 +48,12 @@ typedef struct ab_page_event {
 _Static_assert(sizeof(ab_page_event) == 128, "events fill cache lines");
 
 /* Writes facts (without number and text) and text. A writer that is overtaken by a whole round of
- * others gives its event up. */
-void ab_page_event_write(ab_page_event *events, uint32_t count, uint64_t *next,
-                         const ab_page_event *facts, ab_view text);
+ * others gives its event up. Returns the event's number. */
+uint64_t ab_page_event_write(ab_page_event *events, uint32_t count, uint64_t *next,
+                             const ab_page_event *facts, ab_view text);
+/* Event n, which lasted, has taken that time. What is there in its place by now stays as it is. */
+void ab_page_event_end(ab_page_event *events, uint32_t count, uint64_t n, ab_nsec time,
+                       ab_nsec computed);
 /* Copies event n, from 0 below *next; false if it was overwritten, or is not whole. */
 bool ab_page_event_load(const ab_page_event *events, uint32_t count, uint64_t n,
                         ab_page_event *copy) AB_WARN_UNUSED;

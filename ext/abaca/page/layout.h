@@ -20,7 +20,7 @@
 #include "page/series.h"
 
 #define AB_PAGE_MAGIC     "abacapag" /* 8 bytes, without the NUL */
-#define AB_PAGE_VERSION   4
+#define AB_PAGE_VERSION   5
 #define AB_PAGE_NAME      "abaca-page" /* of the memory, as /proc/PID/fd/N tells it */
 #define AB_PAGE_HEAD_SIZE 4096
 #define AB_PAGE_CORE_SIZE 4096

@@ -19,6 +19,7 @@ module Abaca
       def begin_control
         @pid = Process.pid
         @slots = make_slots
+        @succession.carry(@slots.page, @log)
         @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
         @control.begin(@succession.heirs)
       end

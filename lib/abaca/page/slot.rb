@@ -43,21 +43,44 @@ module Abaca
       def series(buckets: true) = times(buckets)
 
       # @!method events
-      #   @return [Array<Hash>] the last 256, the newest first: number, kind, at, request, time, pid, status, text
+      #   @return [Array<Hash>] the last 256, the newest first: number, kind, at, request, time, pid, status, text; and
+      #     lasts, true, while something is not over: then `time` is so far. Of a stall `at` is when it began, and
+      #     computed, its CPU time, is there when it is over.
 
       # Writes an event. Any process that has the page may, of any slot.
       #
       # @param kind [Symbol] :boot, :drain, :death, :stall, :reject, :gc, :cancel, :error, :mode, :memory, :mark,
       #   :log
-      # @param text [String] kept as far as 88 bytes
+      # @param text [String] kept as far as 80 bytes
       # @param time [Float, nil] seconds that it took
       # @param request [Integer, nil] its id
       # @return [nil]
       # @raise [ArgumentError] for another kind
       # @raise [Error] if the page is another server's
       def note(kind, text = "", pid: Process.pid, request: nil, time: nil, status: nil)
-        write_event(kind, text, pid, request || 0, time || 0, status || 0)
+        write_event(kind, text, pid, request || 0, time || 0, status || 0, false)
+        nil
       end
+
+      # Writes an event of this process that is not over.
+      #
+      # @param kind [Symbol] as for #note, as the next two
+      # @param text [String]
+      # @param request [Integer, nil]
+      # @param time [Float] seconds since it began
+      # @return [Integer] its number, for #end_event
+      # @raise [ArgumentError, Error] as #note
+      def begin_event(kind, text, time:, request: nil)
+        write_event(kind, text, Process.pid, request || 0, time, 0, true)
+      end
+
+      # @!method end_event(number, seconds, computed)
+      #   What lasted is over. Nothing happens if the event has been overwritten meanwhile.
+      #   @param number [Integer] as #begin_event has returned it
+      #   @param seconds [Float] how long it was
+      #   @param computed [Float] CPU time of it; 0: not known
+      #   @return [nil]
+      #   @raise [Error] if the page is another server's
 
       # @!method kept
       #   @return [Array<Hash>] the last 200 requests that were slow, failed or sampled, the newest first: as #requests,

@@ -104,8 +104,10 @@ module Abaca
       def rejections
         return {} unless @before
 
-        @rejections ||= @now.sums[:rejected].to_h { |why, count| [why, count - @before.sums[:rejected].fetch(why, 0)] }
-                            .select { |_, count| count.positive? }.sort_by { |_, count| -count }.to_h
+        @rejections ||= begin
+          grown = @now.sums[:rejected].to_h { |why, count| [why, count - @before.sums[:rejected].fetch(why, 0)] }
+          grown.select { |_, count| count.positive? }.sort_by { |_, count| -count }.to_h
+        end
       end
 
       # @return [Hash{String => Hash}] for each route what has been counted between the readings, of all workers

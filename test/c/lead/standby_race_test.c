@@ -44,7 +44,12 @@ static bool runs_more(void *engine AB_UNUSED, unsigned count AB_UNUSED) {
   return true;
 }
 
-static const ab_lead_turns turns = {end_step, turn, deadline, has_news, runs_more, flush};
+static uint64_t waited(const void *engine) {
+  (void)engine;
+  return 0;
+}
+
+static const ab_lead_turns turns = {end_step, turn, deadline, has_news, runs_more, flush, waited};
 
 static void *put_off(void *arg) {
   stage *self = arg;

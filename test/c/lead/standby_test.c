@@ -24,6 +24,8 @@ typedef struct stage {
   atomic_uint kept, again;    /* looks at a thread of a pool, which is away with the lead */
   _Atomic bool passes;        /* ... and loses it */
   atomic_uint seconds;
+  _Atomic ab_nsec length; /* of a stall that was reported, when it is over */
+  _Atomic uint64_t waited;
   _Atomic ab_nsec second; /* the last one */
 } stage;
 
@@ -35,6 +37,13 @@ static void call(void *ctx, unsigned stalled) {
 static void nudge(void *ctx, bool long_enough) {
   stage *s = ctx;
   atomic_fetch_add(long_enough ? &s->nudged : &s->noticed, 1);
+}
+
+static void ended(void *ctx, ab_participant *participant, const ab_stall_end *end) {
+  stage *s = ctx;
+  if (participant != &s->main || end->beat != participant->beat) return;
+  atomic_store(&s->length, end->length);
+  atomic_store(&s->waited, end->waited);
 }
 
 /* It is heard the second time. */
@@ -70,6 +79,7 @@ static const ab_standby_calls calls = {.call = call,
                                        .pass = pass,
                                        .nudge = nudge,
                                        .report = report,
+                                       .ended = ended,
                                        .sample = sample,
                                        .second = second};
 
@@ -144,13 +154,19 @@ CHECK_CASE(it_turns_the_engine_while_the_leader_is_away) {
   stage_init(&s, SHORT);
   int client = client_open(&s.fx);
   fixture_run(&s.fx);
+  ab_nsec left = ab_clock_monotonic();
   ab_pulse_leave(&s.main.pulse);
   CHECK(standby_leads(&s));
   client_send(client, GET("/a"));
   CHECK(waiting_reaches(&s, 1));
   CHECK_INT(0, s.fx.taken);
   while (!atomic_load(&s.called) || atomic_load(&s.reported) < 2) rest();
+  CHECK_INT(0, atomic_load(&s.length));
   come_back(&s);
+  while (!atomic_load(&s.length)) rest();
+  CHECK(atomic_load(&s.length) <= ab_clock_monotonic() - left);
+  CHECK(atomic_load(&s.length) >= 4 * SHORT); /* for so long it was away before it was reported */
+  CHECK_INT(1, atomic_load(&s.waited));
   bool end;
   fixture_run(&s.fx);
   CHECK(strstr(client_read(client, &end), "\r\n\r\n/a"));

@@ -215,7 +215,7 @@ CHECK_CASE(totals_for_the_history) {
   self.parts.slot->figures.rejected[AB_REJECT_QUEUE_FULL] = 3;
   self.parts.slot->app.failed = 2;
   ab_history_totals totals = ab_page_totals(&self.parts);
-  CHECK_INT(10, totals.requests);
+  CHECK_INT(13, totals.requests); /* what was rejected is a request, too */
   CHECK_INT(5, totals.failed);
   CHECK_INT(4, totals.in_app);
   CHECK_INT(10 * 2 * AB_NSEC_PER_MS, totals.db);

@@ -42,6 +42,27 @@ CHECK_CASE(texts_are_cut_off) {
   CHECK_INT(0, copy.text_len);
 }
 
+CHECK_CASE(an_event_that_lasts_ends) {
+  ab_page_event copy, facts = {.kind = AB_PAGE_EVENT_STALL, .time = 5 | AB_PAGE_EVENT_LASTS};
+  uint64_t n = ab_page_event_write(events, COUNT, &next, &facts, (ab_view){"a", 1});
+  CHECK_INT(next - 1, n);
+  ab_page_event_end(events, COUNT, n, 30, 20);
+  CHECK(ab_page_event_load(events, COUNT, n, &copy));
+  CHECK_INT(30, copy.time);
+  CHECK_INT(20, copy.computed);
+  ab_page_event_end(events, COUNT, n, 40, 20); /* it does not last any more */
+  CHECK(ab_page_event_load(events, COUNT, n, &copy));
+  CHECK_INT(30, copy.time);
+  n = ab_page_event_write(events, COUNT, &next, &facts, (ab_view){"a", 1});
+  for (int i = 0; i < COUNT; i++) {
+    ab_page_event_write(events, COUNT, &next, &facts, (ab_view){"b", 1});
+  }
+  ab_page_event_end(events, COUNT, n, 30, 20); /* another one has its place */
+  CHECK(ab_page_event_load(events, COUNT, n + COUNT, &copy));
+  CHECK_INT(5 | AB_PAGE_EVENT_LASTS, copy.time);
+  ab_page_event_end(events, 0, n, 30, 20);
+}
+
 CHECK_CASE(an_event_that_was_not_finished) {
   ab_page_event copy;
   note(1, "a");

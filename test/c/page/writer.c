@@ -202,7 +202,7 @@ static void write_scene(ab_page_slot *slot) {
                     20 * MS);
   AB_PUT(slot->process.stall_after, 20 * MS);
   ab_page_event fact = {
-      .kind = AB_PAGE_EVENT_STALL, .when = now(), .id = 8, .time = 800 * MS, .pid = 42};
+      .kind = AB_PAGE_EVENT_STALL, .when = now() - 800 * MS, .id = 8, .time = 800 * MS, .pid = 42};
   ab_page_event_write(start_of(slot, AB_PAGE_AREA_EVENTS), area(AB_PAGE_AREA_EVENTS)->count,
                       &slot->events, &fact, (ab_view){"app/reports.rb:41", 17});
   ab_addr peer = address(7, 4000);

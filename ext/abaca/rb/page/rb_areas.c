@@ -114,7 +114,10 @@ static VALUE event_of(const ab_page_event *event, uint64_t number, ab_nsec offse
   areas_put(hash, "kind", ID2SYM(rb_intern(kind)));
   areas_put(hash, "at", ab__time(event->when, offset));
   areas_put(hash, "request", event->id ? ULL2NUM(event->id) : Qnil);
-  areas_put(hash, "time", event->time ? ab__seconds(event->time) : Qnil);
+  ab_nsec time = event->time & ~AB_PAGE_EVENT_LASTS;
+  areas_put(hash, "time", time ? ab__seconds(time) : Qnil);
+  if (time != event->time) areas_put(hash, "lasts", Qtrue);
+  if (event->computed) areas_put(hash, "computed", ab__seconds(event->computed));
   areas_put(hash, "pid", UINT2NUM(event->pid));
   areas_put(hash, "status", event->status ? UINT2NUM(event->status) : Qnil);
   areas_put(hash, "text", rb_utf8_str_new(event->text, event->text_len));
@@ -152,11 +155,13 @@ static ab_nsec time_of(VALUE seconds) {
   return time > 0 && time < 1e9 ? (ab_nsec)(time * (double)AB_NSEC_PER_SEC) : 0;
 }
 
-/* call-seq: write_event(kind, text, pid, request, time, status) -> nil */
+/* call-seq: write_event(kind, text, pid, request, time, status, lasts) -> Integer
+ *
+ * Returns its number. What lasts has begun that time ago. */
 static VALUE slot_write_event(VALUE self, VALUE kind, VALUE text, VALUE pid, VALUE request,
-                              VALUE time, VALUE status) {
+                              VALUE time, VALUE status, VALUE lasts) {
   StringValue(text);
-  const ab_page_event facts = {
+  ab_page_event facts = {
       .when = ab_clock_monotonic(),
       .kind = (uint8_t)areas_kind_of(kind),
       .pid = NUM2UINT(pid),
@@ -164,11 +169,26 @@ static VALUE slot_write_event(VALUE self, VALUE kind, VALUE text, VALUE pid, VAL
       .time = time_of(time),
       .status = (uint16_t)NUM2UINT(status),
   };
+  if (RTEST(lasts)) {
+    facts.when -= facts.time < facts.when ? facts.time : facts.when;
+    facts.time |= AB_PAGE_EVENT_LASTS;
+  }
   ab__slot_check_writable(self);
   ab_page_parts parts = ab_page_parts_of(ab__slot_page(self), ab_slot_index(self));
-  ab_page_event_write(parts.events, parts.event_count, &parts.slot->events, &facts,
-                      (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)});
+  uint64_t number =
+      ab_page_event_write(parts.events, parts.event_count, &parts.slot->events, &facts,
+                          (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)});
   RB_GC_GUARD(text);
+  return ULL2NUM(number);
+}
+
+/* call-seq: end_event(number, seconds, computed) -> nil */
+static VALUE slot_end_event(VALUE self, VALUE number, VALUE seconds, VALUE computed) {
+  uint64_t n = NUM2ULL(number);
+  ab_nsec time = time_of(seconds), used = time_of(computed);
+  ab__slot_check_writable(self);
+  ab_page_parts parts = ab_page_parts_of(ab__slot_page(self), ab_slot_index(self));
+  ab_page_event_end(parts.events, parts.event_count, n, time, used);
   return Qnil;
 }
 
@@ -282,7 +302,8 @@ void ab__init_areas(VALUE cSlot) {
   rb_define_method(cSlot, "loops", slot_loops, 0);
   rb_define_method(cSlot, "routes", slot_routes, 0);
   rb_define_method(cSlot, "events", slot_events, 0);
-  rb_define_private_method(cSlot, "write_event", slot_write_event, 6);
+  rb_define_private_method(cSlot, "write_event", slot_write_event, 7);
+  rb_define_method(cSlot, "end_event", slot_end_event, 3);
   rb_define_method(cSlot, "clients", slot_clients, 0);
   rb_define_method(cSlot, "restarts", slot_restarts, 0);
   rb_define_method(cSlot, "count_restart", slot_count_restart, 1);

@@ -30,6 +30,11 @@ typedef struct ab_driver {
   _Atomic uint64_t asked, told;
   _Atomic bool asked_delays, told_delays; /* whether something lighter has waited */
   _Atomic ab_nsec asked_at, asked_since;  /* when, and since when the thread was away */
+  /* How the last stall that was told has ended; `over` is its beat, or 0, and ordered as above. */
+  _Atomic uint64_t over;
+  _Atomic ab_nsec over_length, over_computed;
+  _Atomic uint64_t over_waited;
+  uint64_t number; /* of that stall */
   /* rb_stall_samples.c: the beat of which the standby wants a sample, or 0, and from when on its
    * time counts; the last one of which there is one, and when that was taken. Ordered as above. */
   _Atomic uint64_t sample;
@@ -106,8 +111,8 @@ typedef struct ab_stalls {
   const ab_pulse *excused;
   uint64_t excused_beat;
   ab_nsec excused_until;
-  VALUE records;  /* Array of what is to be logged */
-  VALUE reporter; /* ... by being called, or nil */
+  VALUE records;  /* Array of what is to be told: each a method of the reporter, and arguments */
+  VALUE reporter; /* StallReports, or nil */
   unsigned job;   /* of Ruby's postponed jobs, where they have numbers */
   uint64_t count; /* times that a request kept its loop for longer than stall_report */
   ab_nsec longest;

@@ -151,6 +151,17 @@ static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nse
   return false;
 }
 
+static void ended(void *ctx, ab_participant *participant, const ab_stall_end *end) {
+  ab_driver *driver = ab_driver_of_participant(participant);
+  /* It is told within the beat, or not at all. */
+  if (atomic_load(&driver->told) != end->beat) return;
+  atomic_store(&driver->over_length, end->length);
+  atomic_store(&driver->over_computed, end->computed);
+  atomic_store(&driver->over_waited, end->waited);
+  atomic_store(&driver->over, end->beat);
+  ab_job_trigger(ctx);
+}
+
 static void sample(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec from) {
   ab_stall_samples_want(ab_driver_of_participant(participant), beat, from);
   ab_job_trigger(ctx);
@@ -182,6 +193,7 @@ static const ab_standby_calls calls = {.call = stalls_call,
                                        .pass = stalls_pass,
                                        .nudge = nudge,
                                        .report = report,
+                                       .ended = ended,
                                        .sample = sample,
                                        .wanted = stalls_wanted,
                                        .second = second};
@@ -244,13 +256,25 @@ static void tell(ab_driver *driver, bool ours) {
   ab_nsec kept = now - atomic_load(&driver->asked_since);
   const ab_call *call = ours ? ab_stalls_current_call(driver) : NULL;
   VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
+  if (!again) driver->number = ++run->stalls.count;
   VALUE record = rb_ary_new_from_args(
-      7, ab_float_seconds(kept), env, rb_make_backtrace(), how(driver, ours, kept, now - asked), id,
+      9, ID2SYM(rb_intern("call")), ULL2NUM(driver->number), ab_float_seconds(kept), env,
+      rb_make_backtrace(), how(driver, ours, kept, now - asked), id,
       ab_float_seconds(atomic_load(&driver->asked_since)), delay_of(delays, again));
   rb_ary_push(run->stalls.records, record);
-  run->stalls.count += !again;
   atomic_store(&driver->told_delays, delays);
   atomic_store(&driver->told, beat);
+}
+
+/* Before the next stall of that loop is told. */
+static void tell_end(ab_driver *driver) {
+  if (AB_LIKELY(atomic_load(&driver->over) == 0)) return;
+  VALUE record = rb_ary_new_from_args(5, ID2SYM(rb_intern("over")), ULL2NUM(driver->number),
+                                      ab_float_seconds(atomic_load(&driver->over_length)),
+                                      ab_float_seconds(atomic_load(&driver->over_computed)),
+                                      ULL2NUM(atomic_load(&driver->over_waited)));
+  atomic_store(&driver->over, 0);
+  rb_ary_push(driver->run->stalls.records, record);
 }
 
 static void look_at(ab_driver *driver) {
@@ -296,6 +320,7 @@ static bool comes_first(void) {
 }
 
 bool ab_stalls_attend(ab_run *run, ab_driver **driver) {
+  ab_spares_each(run, tell_end);
   excuse(run);
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
@@ -345,5 +370,6 @@ void ab_stalls_end(ab_run *run) {
   if (stats.longest > run->stalls.longest) run->stalls.longest = stats.longest;
   ab_standby_stop(standby);
   ab_spares_part(run);
+  tell_end(&run->main);
   ab_turn_log_stalls(&run->stalls);
 }

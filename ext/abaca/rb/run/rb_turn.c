@@ -175,8 +175,8 @@ static VALUE write_notice(VALUE arg) {
 }
 
 static VALUE write_record(VALUE arg) {
-  const VALUE *argv = (const VALUE *)arg;
-  return rb_funcallv(argv[0], rb_intern("call"), 7, RARRAY_CONST_PTR(argv[1]));
+  const VALUE *argv = (const VALUE *)arg, *record = RARRAY_CONST_PTR(argv[1]);
+  return rb_funcallv(argv[0], SYM2ID(record[0]), (int)RARRAY_LEN(argv[1]) - 1, record + 1);
 }
 
 void ab_turn_log_stalls(ab_stalls *stalls) {

@@ -58,14 +58,15 @@ static void show(const ab_loop *loop, enum ab_loop_state state, ab_nsec now) {
  */
 static void count_lag(ab_loop *loop, ab_nsec now, bool waited) {
   const ab_loop_sight *sight = &loop->sight;
-  ab_nsec time = now - loop->heedless;
+  ab_nsec time = now - loop->heedless, excused = loop->excused;
+  loop->excused = 0;
   ab_histogram_add(&loop->lag, time);
   if (!sight->lag) return;
   ab_series_add(sight->lag, time);
   if (waited) {
     ab_series_add(sight->gvl, time);
-  } else if (AB_UNLIKELY(time >= sight->stall_after) && sight->stall_after) {
-    sight->stalled(sight->ctx, time);
+  } else if (AB_UNLIKELY(time >= sight->stall_after + excused) && sight->stall_after) {
+    sight->stalled(sight->ctx, time - excused);
   }
 }
 

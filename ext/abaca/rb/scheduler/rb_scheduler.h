@@ -138,6 +138,7 @@ struct ab_loop {
   ab_nsec now;
   ab_nsec begun;    /* when the client's turn has first asked for new work; 0: not in this turn */
   ab_nsec heedless; /* since then what is ready has not been looked at */
+  ab_nsec excused;  /* the time of that in which a fiber was made to wait for others */
   ab_histogram lag; /* for how long, each time */
   ab_nsec swept;    /* when waits for closed IOs were last looked for */
   const ab_loop_client *client;

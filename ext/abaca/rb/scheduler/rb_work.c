@@ -53,6 +53,7 @@ static inline void end_stretch(const ab_loop *loop, ab_work *work, ab_nsec now) 
 }
 
 void ab_loop_excuse(ab_loop *loop, ab_nsec time) {
+  loop->excused += time;
   if (loop->work) loop->work->since += time;
 }
 

@@ -18,8 +18,9 @@ module Abaca
         def all
           events = @look.now.events.reject { |event| @worker && @look.now.number(event[:slot]) != @worker }
           events.map do |event|
+            text = event[:lasts] ? "at least: #{event[:text]}" : event[:text]
             cells = { at: event[:at], kind: event[:kind], worker: @look.now.number(event[:slot]), took: event[:time],
-                      status: event[:status], text: event[:text], pid: event[:pid], request: event[:request] }
+                      status: event[:status], text:, pid: event[:pid], request: event[:request] }
             Row.new(id: "#{event[:slot]}.#{event[:number]}", cells:)
           end
         end

@@ -23,8 +23,8 @@ module Abaca
           time = routes.each_value.sum { |route| route[:sums].values.sum }
           routes.map do |name, route|
             share = time.positive? ? route[:sums].values.sum * 100 / time : 0.0
-            cells = { route: name, rate: rate(route[:requests]), **latencies(name), **each(route), stalls: route[:stalls],
-                      time: share }
+            cells = { route: name, rate: rate(route[:requests]), **latencies(name), **each(route),
+                      stalls: route[:stalls], time: share }
             Row.new(id: name, cells:, mark: cells[:failed].to_f >= 1 ? :alarm : nil)
           end + rejected
         end

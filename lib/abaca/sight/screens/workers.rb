@@ -11,9 +11,10 @@ module Abaca
         describe :workers, "Workers", [
           figure(:worker, "W", :count, rank: 0), figure(:pid, "PID", :id, rank: 0), words(:state, "STATE", rank: 0),
           figure(:phase, "GEN", :count, rank: 4), figure(:up, "UP", :span, rank: 2), figure(:rate, "R/S", :rate),
-          figure(:rejected, "503/S", :rate, rank: 2), figure(:in_app, "IN", :count), figure(:queue, "QUEUE", :count), figure(:busy, "LOOP%", :percent),
-          figure(:lag, "LAG99", :seconds), figure(:stalls, "STALLS", :count, rank: 2), figure(:gc, "GC%", :percent),
-          figure(:cpu, "CPU%", :percent), figure(:pss, "PSS", :bytes), figure(:anonymous, "ANON", :bytes, rank: 3),
+          figure(:rejected, "503/S", :rate, rank: 2), figure(:in_app, "IN", :count),
+          figure(:queue, "QUEUE", :count), figure(:busy, "LOOP%", :percent), figure(:lag, "LAG99", :seconds),
+          figure(:stalls, "STALLS", :count, rank: 2), figure(:gc, "GC%", :percent), figure(:cpu, "CPU%", :percent),
+          figure(:pss, "PSS", :bytes), figure(:anonymous, "ANON", :bytes, rank: 3),
           figure(:growth, "MB/H", :signed), figure(:restarts, "RESTARTS", :count, rank: 5)
         ], sort: :lag
 
