@@ -285,6 +285,15 @@ class SightScreensTest < Minitest::Test
     assert_nil @sight.detail(found, worker, 99)
   end
 
+  # What a proxy has kept it for is before its age, and the parts make up a whole all the same.
+  def test_where_its_time_went_are_shares_of_the_whole
+    @slots[0].rows = [request(4, sums: { proxy: 12.0, db: 3.0, run: 1.0 })]
+    found = look
+    lines = @sight.detail(found, found.now.there.first, 4).lines
+    shares = lines.filter_map { |line| line[/\A\w+ +\S+ +(\S+)%/, 1]&.to_f }
+    assert_equal [75.0, 18.8, 6.2], shares
+  end
+
   # When others have kept the loop stands behind the waits; its own stall does not.
   def test_stalls_of_others_behind_a_request
     ended_at = Time.at(1000)

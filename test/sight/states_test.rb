@@ -15,6 +15,11 @@ class StatesTest < Minitest::Test
     private
 
     def unlock(_env) = (@lock << "x") && burn(0.1)
+
+    def routed(env)
+      env["abaca.route"] = "/the/:route"
+      @lock.pop
+    end
   end
 
   # path: the state of its wait on a fiber of Abaca's, and of another scheduler; where Ruby tells of threads (3.2), a
@@ -25,6 +30,18 @@ class StatesTest < Minitest::Test
 
   %w[fiber thread routed hybrid guest:PlainScheduler].each do |mode|
     define_method("test_each_wait_shows_in_mode_#{mode.tr(':', '_')}") { check_waits(mode) }
+  end
+
+  # An operator asks for the requests of a route while they are there.
+  def test_a_request_in_flight_has_its_route
+    %w[fiber thread guest:PlainScheduler].each do |mode|
+      serve(mode) do |server|
+        server.begin("/routed")
+        assert eventually { server.slot.requests.map { |row| row[:route] } == ["/the/:route"] }, mode
+        server.release
+        server.finish("/routed")
+      end
+    end
   end
 
   def test_a_wait_for_a_descriptor_names_its_peer

@@ -34,6 +34,7 @@ class Detail {
 
   sums(request) {
     const all = Object.entries(request.sums);
+    const whole = all.reduce((sum, [, time]) => sum + time, 0);
     const bar = make("div", { class: "bar", "aria-hidden": "true" }, all.map(([state, time]) => {
       const part = make("span");
       part.style.flexGrow = time;
@@ -42,7 +43,7 @@ class Detail {
     }));
     return make("section", {}, make("h3", {}, "Where its time went"), bar, make("ul", { class: "legend" },
       all.map(([state, time]) => make("li", {}, swatch(state),
-        `${visible(state)} ${seconds(time)} (${((time / Math.max(request.age, 1e-6)) * 100).toFixed(0)} %)`))));
+        `${visible(state)} ${seconds(time)} (${((time / whole) * 100).toFixed(0)} %)`))));
   }
 
   waits(request) {

@@ -65,8 +65,9 @@ module Abaca
       end
 
       def sum_lines
+        whole = sums.values.sum
         sums.map do |state, time|
-          share = time / age
+          share = time / whole
           format("%-9<state>s %8<time>s %5.1<share>f%%  %<bar>s",
                  state:, time: Units.seconds(time), share: share * 100, bar: "#" * (share * BAR).round.clamp(0, BAR))
         end

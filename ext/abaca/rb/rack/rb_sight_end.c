@@ -28,6 +28,16 @@ static inline uint32_t end_route_of(const ab_call *call, ab_sight *sight) {
   return find_route(call, sight);
 }
 
+void ab_sight_show_routes(const ab_rack *rack) {
+  const ab_list *calls = &rack->calls;
+  for (const ab_list *node = calls->next; rack->sight && node != calls; node = node->next) {
+    const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    if (!call->row || AB_GET(call->row->route) != AB_ROW_NO_ROUTE) continue;
+    uint32_t route = end_route_of(call, rack->sight);
+    if (route != AB_ROW_NO_ROUTE) AB_ROW_SET(call->row, route, route);
+  }
+}
+
 static ab_series *series_of(ab_sight *sight, ab_series_key key) {
   if (AB_LIKELY(memcmp(&key, &sight->last_key, sizeof(key)) == 0 && sight->last_series))
     return sight->last_series;

@@ -161,4 +161,5 @@ void ab_server_look_at_process(ab_server *server, uint32_t offloads, ab_nsec now
   put_now_and_most(&process->threads, &process->threads_most, threads);
   AB_PUT(process->offloads, offloads);
   introduce_opens(run->rack.sight, run->rack.engine);
+  ab_sight_show_routes(&run->rack);
 }
