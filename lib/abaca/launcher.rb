@@ -14,6 +14,7 @@ require_relative "launcher/paths"
 require_relative "launcher/pidfile"
 require_relative "launcher/plugins"
 require_relative "launcher/restart_file"
+require_relative "launcher/revision"
 require_relative "launcher/signals"
 require_relative "launcher/single"
 require_relative "launcher/systemd"
@@ -67,6 +68,9 @@ module Abaca
 
     # @return [Server, nil] once the app is loaded; a master has none
     def server = @runner&.server
+
+    # @return [Page, nil] that it shares with what serves
+    def page = @slots&.page
 
     # @return [Array<String>] where it listens
     def urls = @listeners.urls
@@ -274,6 +278,7 @@ module Abaca
       return if @serving
 
       @serving = true
+      mark_begin
       succeed
       @systemd.watch { |limit| @runner.lively?(limit) ? status : nil }
       @restart_file.watch

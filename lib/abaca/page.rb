@@ -154,6 +154,18 @@ module Abaca
     #   @return [Hash{Symbol => Object}] the figures of all slots: counters of every process that has had one, and what
     #     there is now. Counters never fall, however a worker ends.
 
+    # @!method fileno
+    #   @return [Integer] the descriptor of its memory, for the next program in this process
+    #   @raise [Error] if it is another server's
+
+    # @!method carry(descriptor)
+    #   What another page remembers goes on in this one, which nobody has claimed a slot of: history, events, kept
+    #   requests. Counters begin at 0.
+    #   @param descriptor [Integer] of that page
+    #   @return [nil]
+    #   @raise [Error] if it is no page, or one of another layout
+    #   @raise [SystemCallError] if it cannot be read
+
     # @!method close
     #   Ends this process's use of the page; a server that runs in one of its slots keeps it until it has ended. Other
     #   processes are not concerned. Idempotent.

@@ -26,6 +26,7 @@ class SignaturesTest < Minitest::Test
     Metrics CLI::Help ErrorAnswers FiberSafety::Row Frames Guest Heart OutOfBand Launcher::App Launcher::Banner
     Launcher::Cluster Launcher::Listeners
     Launcher::OnlySlot
+    Launcher::Revision
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Rejections Requests Saturation StallEvents StallReports
     Stats Stream::IONames TLS

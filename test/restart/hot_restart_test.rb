@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "support/process_case"
 require "support/waits"
 
@@ -90,6 +91,39 @@ class HotRestartTest < Minitest::Test
     assert_empty clients.flat_map(&:failures)
     assert_equal 2, eventually { children(server).size == 2 && 2 }
     refute_match(/unknown child/, server.text)
+    assert_ends(server)
+  end
+
+  # What was before the deploy is still there, and where it was.
+  def test_history_events_and_kept_requests_go_on
+    ["", "workers 2"].each do |settings|
+      server = boot("1", "slow_after 0.001\n#{settings}")
+      ask(server)
+      with_page(server) do |page|
+        assert(eventually { page.kept.any? && page.history(:seconds).sum { |one| one[:requests] } == 1 })
+      end
+      before = remembered(server)
+      version!("2")
+      File.write("#{@directory}/REVISION", "3f2a9c1\n")
+      restart(server)
+      File.delete("#{@directory}/REVISION")
+      remembered(server).zip(before) { |new, old| assert_empty old - new }
+      with_page(server) { |page| assert_equal 0, page.sums[:requests] }
+      assert(eventually { marks(server) == ["restart, revision 3f2a9c1"] })
+      refute_match(/history/, server.text)
+      assert_ends(server)
+    end
+  end
+
+  def test_history_of_another_layout_is_dropped
+    need_platform(:proc)
+    server = boot("1")
+    File.open(Abaca::Page.place(server.pid), "r+b") { |file| file.pwrite([99].pack("L"), 8) }
+    version!("2")
+    restart(server)
+    assert_equal "2 #{server.pid} -", ask(server)
+    assert_equal 1, server.text.scan(/^\* The history of the last program is dropped: the page has layout 99, /).size
+    assert(eventually { marks(server) == ["restart"] })
     assert_ends(server)
   end
 
@@ -199,6 +233,26 @@ class HotRestartTest < Minitest::Test
   end
 
   private
+
+  def with_page(server)
+    page = Abaca::Page.of(server.pid)
+    yield page
+  ensure
+    page&.close
+  end
+
+  # Kept requests, events, and seconds of the history.
+  def remembered(server)
+    with_page(server) do |page|
+      [page.kept.map { |one| one.values_at(:number, :path, :age) },
+       page.events.map { |one| one.values_at(:number, :kind, :pid) },
+       page.history(:seconds).map { |one| one[:tick] }]
+    end
+  end
+
+  def marks(server)
+    with_page(server) { |page| page.events.filter_map { |event| event[:text] if event[:kind] == :mark } }
+  end
 
   def boot(version, config = "")
     version!(version)

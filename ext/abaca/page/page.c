@@ -260,6 +260,10 @@ bool ab_page_is_read_only(const ab_page *page) {
   return page->fd < 0;
 }
 
+int ab_page_fd(const ab_page *page) {
+  return page->fd;
+}
+
 void ab_page_hold(ab_page *page) {
   page->holds++;
 }

@@ -42,6 +42,8 @@ ab_page *ab_page_open(const ab_mem *mem, int fd, int *error, uint32_t *version) 
 
 /* True for one that was opened: nothing in it may be written. */
 bool ab_page_is_read_only(const ab_page *page);
+/* The memory's descriptor, lent until the last drop; -1 for one that was opened. */
+int ab_page_fd(const ab_page *page);
 
 void ab_page_hold(ab_page *page);
 /* Unmaps it with the last hold. */

@@ -15,12 +15,13 @@ module Abaca
       # Signals that would end the process while Ruby boots again. Where they cannot be held, they are ignored.
       UNTIMELY = ["HUP", "USR1", "USR2", "TTIN", "TTOU", Signals::DUMP].freeze
       # What the next program must not find in its environment.
-      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Regexp.union(Succession::HEIRS)}|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
+      OWN = Regexp.union(*Succession::HEIRS, Succession::STAND_IN, Succession::SUCCESSOR, Succession::PAGE)
+      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{OWN}|LISTEN_(?:FDS|PID|FDNAMES))\z/
       # What nobody shall read in the log.
       TOKEN = /(--control-token[ =])\S+/
       # Seconds between two looks whether the process stops meanwhile.
       LOOK = 0.2
-      private_constant :UNTIMELY, :STALE, :TOKEN, :LOOK
+      private_constant :UNTIMELY, :OWN, :STALE, :TOKEN, :LOOK
 
       # @return [Integer, nil] the stand-in's process
       attr_reader :pid
@@ -124,10 +125,12 @@ module Abaca
       end
 
       def successor(heirs, changes)
+        page = @launcher.page&.fileno
         environment = base.merge(changes, heirs.transform_values(&:to_s),
-                                 { Succession::SUCCESSOR => [@messages&.fileno, @pid].compact.join(" ") })
+                                 { Succession::SUCCESSOR => [@messages&.fileno, @pid].compact.join(" "),
+                                   Succession::PAGE => page&.to_s })
         environment = @signals.for_next(environment) if @holds
-        command(@heirs, environment, [@messages&.fileno, *heirs.values.flat_map(&:fds)].compact)
+        command(@heirs, environment, [@messages&.fileno, page, *heirs.values.flat_map(&:fds)].compact)
       end
 
       # Returns what is wrong, nil when it serves.

@@ -15,6 +15,8 @@ module Abaca
       SUCCESSOR = "ABACA_SUCCESSOR"
       # What has listened beside the app: the control server, `metrics_port`, the dashboard.
       HEIRS = %w[CONTROL METRICS DASHBOARD].map { |name| "ABACA_INHERIT_#{name}" }.freeze
+      # The page of the last program.
+      PAGE = "ABACA_INHERIT_PAGE"
       # Messages of the two: a listener with its descriptors, signals were held, all is ready, and the end.
       LISTENER = "listener"
       HELD = "held"
@@ -38,6 +40,7 @@ module Abaca
       def initialize(env = ENV)
         @inherited = Inherited.new(env)
         @heirs = HEIRS.map { |name| (text = env.delete(name)) && Control::Heir.parse(text) }
+        @page = env.delete(PAGE)
         fd = env.delete(STAND_IN)
         @stand_in = !fd.nil?
         @restarted = @stand_in || env.key?(SUCCESSOR)
@@ -62,6 +65,21 @@ module Abaca
         redirect = config[:redirect]
         config = config.with(redirect: redirect.merge(append: true)) if @restarted && redirect
         @stand_in ? config.with(ONCE) : config
+      end
+
+      # What the last program's page remembers goes on in this one's.
+      #
+      # @param page [Page] without claims
+      # @param log [Log]
+      def carry(page, log)
+        return unless @page
+
+        io = IO.for_fd(Integer(@page, 10))
+        page.carry(io.fileno)
+      rescue Error, SystemCallError, ArgumentError => e
+        log.info("* The history of the last program is dropped: #{e.message}")
+      ensure
+        io&.close
       end
 
       # The program serves from now on. A stand-in says so, and calls the block when it has to end: with true if its

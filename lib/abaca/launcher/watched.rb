@@ -19,9 +19,18 @@ module Abaca
       def begin_control
         @pid = Process.pid
         @slots = make_slots
-        @succession.carry(@slots.page, @log)
-        @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
+          @succession.carry(@slots.page, @log)
+          @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
         @control.begin(@succession.heirs)
+      end
+
+      # What changed with a deploy is seen from here on.
+      def mark_begin
+        revision = Revision.of
+        return unless @slots && (revision || @succession.successor?)
+
+        what = @succession.successor? ? "restart" : "start"
+        @slots[0].note(:mark, [what, *("revision #{revision}" if revision)].join(", "))
       end
 
       def make_slots

@@ -2,6 +2,7 @@
 #include "rb/page/rb_page.h"
 
 #include "io/timer.h"
+#include "page/carry.h"
 #include "rb/page/rb_page_parts.h"
 
 static void page_mark(void *ptr) {
@@ -103,6 +104,27 @@ static VALUE page_sums(VALUE self) {
   return hash;
 }
 
+/* call-seq: fileno -> Integer
+ *
+ * Of its memory, for the next program. Raises Abaca::Error for the page of another server. */
+static VALUE page_fileno(VALUE self) {
+  int fd = ab_page_fd(ab__page_of(self));
+  if (fd < 0) rb_raise(rb_path2class("Abaca::Error"), "the page is another server's");
+  return INT2NUM(fd);
+}
+
+/* call-seq: carry(descriptor) -> nil */
+static VALUE page_carry(VALUE self, VALUE descriptor) {
+  ab_page *page = ab__page_of(self);
+  int fd = NUM2INT(descriptor), error;
+  uint32_t version;
+  ab_page *before = ab_page_open(&ab_mem_libc, fd, &error, &version);
+  if (!before) raise_unreadable(error, version);
+  ab_page_carry(page, before);
+  ab_page_drop(before);
+  return Qnil;
+}
+
 /* call-seq: close -> nil */
 static VALUE page_close(VALUE self) {
   ab_rb_page *own = rb_check_typeddata(self, &page_type);
@@ -124,6 +146,8 @@ void ab_init_page(VALUE mAbaca) {
   rb_define_singleton_method(cPage, "read", page_read, 1);
   rb_define_method(cPage, "slots", page_slots, 0);
   rb_define_method(cPage, "sums", page_sums, 0);
+  rb_define_method(cPage, "fileno", page_fileno, 0);
+  rb_define_method(cPage, "carry", page_carry, 1);
   rb_define_method(cPage, "close", page_close, 0);
   rb_define_method(cPage, "closed?", page_closed, 0);
   ab__init_slot(cPage);
