@@ -81,6 +81,28 @@ class PageServingTest < Minitest::Test
     assert_equal 3 * MODES.size, @page.sums.fetch(:requests)
   end
 
+  # What waits for a thread, and is rejected there, has not been handed to the app.
+  def test_requests_that_wait_for_a_thread_count_when_they_begin
+    gate = Queue.new
+    running = serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1], queue_timeout: 1) do
+      gate.pop
+      [200, {}, []]
+    end
+    clients = Array.new(4) { connect(running).tap { |client| client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") } }
+    counted = -> { [@page.sums, running.server.stats].map { |all| [all[:requests], all[:rejected][:queue_timeout]] } }
+    assert eventually { running.server.stats.values_at(:in_app, :waiting) == [1, 3] }
+    assert_equal [[1, 0]] * 2, counted.call
+    assert_equal [503] * 3, clients.drop(1).map { |client| client.read.status }
+    assert_equal [[1, 3]] * 2, counted.call
+    clients << connect(running).tap { |client| client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") }
+    assert eventually { running.server.stats[:waiting] == 1 }
+    2.times { gate << true }
+    assert_equal [200] * 2, [clients.first, clients.last].map { |client| client.read.status }
+    assert_equal [[2, 3]] * 2, counted.call
+  ensure
+    gate&.close
+  end
+
   def test_a_second_server_in_the_same_claim
     first = serve(slot: @slot.claim)
     2.times { ask(first) }

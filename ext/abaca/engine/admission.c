@@ -79,6 +79,11 @@ void ab_exchange_hand_over(ab_exchange *exchange, bool waits) {
   if (ab__conn_is_unwanted(exchange->conn)) ab__conn_drop(exchange->conn);
 }
 
+void ab_engine_count_begun(ab_engine *engine, bool begun) {
+  uint64_t requests = engine->stats->requests;
+  engine->stats->requests = begun ? requests + 1 : requests - 1;
+}
+
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why) {
   engine->stats->rejected[why]++;
 }

@@ -459,6 +459,9 @@ void ab_engine_show_opens(ab_engine *engine, ab_opens *opens);
 /* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
  * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);
+/* [locked] A request that was taken counts as handed to the application. False: it has to wait for
+ * what it would run on, or is not handed over after all; true: it no longer waits. */
+void ab_engine_count_begun(ab_engine *engine, bool begun);
 /* [locked] Counts a request that was taken, and is answered 503 without the application. */
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why);
 

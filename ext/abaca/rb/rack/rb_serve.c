@@ -296,7 +296,7 @@ void ab_serve_request(ab_runner *runner, ab_taken *taken, ab_call *call) {
   if (state) rb_jump_tag(state);
 }
 
-void ab_serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why) {
+static void serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why, bool waited) {
   ab_rack *rack = runner->rack;
   ab_call call = {.rack = rack,
                   .runner = runner,
@@ -307,7 +307,16 @@ void ab_serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why) 
   ab_runner_has_read(runner, taken->exchange, &taken->head);
   ab_response_last(&call, 503);
   ab_engine_lock(rack->engine);
+  if (!waited) ab_engine_count_begun(rack->engine, false);
   ab_engine_note_rejection(rack->engine, why);
   ab_exchange_finish(taken->exchange, ab_call_finish(&call));
   ab_engine_unlock(rack->engine);
+}
+
+void ab_serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why) {
+  serve_refuse(runner, taken, why, false);
+}
+
+void ab_serve_turn_away(ab_runner *runner, ab_taken *taken, enum ab_rejection why) {
+  serve_refuse(runner, taken, why, true);
 }

@@ -29,5 +29,7 @@ void ab_serve_keep(ab_runner *runner, ab_taken *taken);
 void ab_serve_request(ab_runner *runner, ab_taken *taken, ab_call *call);
 /* Answers 503 without the app. */
 void ab_serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why);
+/* The same for one that has waited, and does not count as begun (ab_engine_count_begun). */
+void ab_serve_turn_away(ab_runner *runner, ab_taken *taken, enum ab_rejection why);
 
 #endif

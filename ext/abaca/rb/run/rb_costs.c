@@ -67,7 +67,9 @@ static VALUE learn(VALUE arg) {
   ab_route_stats *route_stats = ab_run_of(call->rack)->route_stats;
   ab_view path = path_of(call);
   ab_figures figures = ab_engine_get_stats(call->rack->engine);
-  ab_route_stats_pass(route_stats, figures.requests - figures.in_app);
+  /* Or some more: those that wait for a thread have not begun. */
+  uint64_t begun = figures.requests, in_app = figures.in_app;
+  ab_route_stats_pass(route_stats, begun > in_app ? begun - in_app : 0);
   if (path.ptr) ab_route_stats_charge(route_stats, ab_route_stats_path(route_stats, path), ran);
   return Qnil;
 }

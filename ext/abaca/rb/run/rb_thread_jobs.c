@@ -25,12 +25,15 @@ void ab__threads_call_idle(ab_thread_pool *pool) {
   ab__threads_unlock(pool);
 }
 
-/* Tells the engine whether the job waits: a client that leaves meanwhile has asked nothing. */
+/* Tells the engine whether the job waits. When all threads are there, a client that leaves
+ * meanwhile has asked nothing. */
 static void hand_over(ab_thread_pool *pool, ab_job *job, bool waits) {
   ab_engine *engine = pool->run->rack.engine;
-  job->waits = waits;
+  bool told = waits ? ab__threads_is_grown(pool) : job->waits;
+  job->waits = waits && told;
   ab_engine_lock(engine);
-  ab_exchange_hand_over(job->taken.exchange, waits);
+  ab_engine_count_begun(engine, !waits);
+  if (told) ab_exchange_hand_over(job->taken.exchange, waits);
   ab_engine_unlock(engine);
 }
 
@@ -45,7 +48,7 @@ void ab__threads_place(ab_thread_pool *pool, ab_job *job, bool first) {
     if (job->until && (pool->due == 0 || job->until < pool->due)) pool->due = job->until;
   }
   ab__threads_unlock(pool);
-  if (!given && ab__threads_is_grown(pool)) hand_over(pool, job, true);
+  if (!given) hand_over(pool, job, true);
 }
 
 ab_job *ab__threads_take_job(ab_worker *worker) {
@@ -58,7 +61,7 @@ ab_job *ab__threads_take_job(ab_worker *worker) {
   if (!node) return NULL;
   pool->job_count--;
   job = AB_CONTAINER_OF(node, ab_job, link);
-  if (job->waits) hand_over(pool, job, false);
+  hand_over(pool, job, false);
   return job;
 }
 
@@ -73,7 +76,7 @@ static void drop_job(ab_thread_pool *pool, ab_job *job) {
 static void turn_away(ab_thread_pool *pool, ab_job *job, enum ab_rejection why) {
   ab_taken taken = job->taken;
   drop_job(pool, job);
-  ab_serve_refuse(&pool->main.driver.runner, &taken, why);
+  ab_serve_turn_away(&pool->main.driver.runner, &taken, why);
 }
 
 static void turn_all_away(ab_thread_pool *pool) {

@@ -12,17 +12,12 @@ static void put_count(VALUE hash, const char *name, uint64_t value) {
   ab_put(hash, name, ULL2NUM(value));
 }
 
-/* A request that waits for a thread is not in the app, though the engine has handed it over; nor
- * has the app seen those that were refused, or went away, before they got one, or a fiber. */
-static void put_back(ab_figures *stats, const ab_run *run, const ab_thread_pool_stats *threads) {
+/* A request that waits for a thread is not in the app, though the engine has handed it over. */
+static void put_back(ab_figures *stats, const ab_thread_pool_stats *threads) {
   stats->in_app -= threads->jobs;
   stats->waiting += threads->jobs;
   stats->queued += threads->queued;
-  stats->requests -= threads->jobs + threads->gone;
   stats->left += threads->gone;
-  for (size_t i = 0; i < AB_ARRAY_LEN(run->rack.counts); i++) {
-    stats->requests -= run->rack.counts[i].rejected;
-  }
 }
 
 static uint64_t slow_now(const ab_slow *slow) {
@@ -103,7 +98,7 @@ static VALUE server_stats(VALUE self) {
   /* What waits in the engine waits for whatever leads. */
   uint64_t for_fiber = threads.leads ? 0 : stats.queued;
   uint64_t for_thread = threads.leads ? stats.queued : threads.queued;
-  put_back(&stats, run, &threads);
+  put_back(&stats, &threads);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   ab_put_figures(result, &stats);
