@@ -19,8 +19,8 @@ module Abaca
       def begin_control
         @pid = Process.pid
         @slots = make_slots
-          @succession.carry(@slots.page, @log)
-          @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
+        @succession.carry(@slots.page, @log)
+        @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
         @control.begin(@succession.heirs)
       end
 
