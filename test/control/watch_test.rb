@@ -196,9 +196,16 @@ class ControlWatchTest < Minitest::Test
     assert_ends(command, second)
   end
 
+  # The file is there a moment before.
+  def listens?
+    UNIXSocket.open("#{@directory}/control.sock") { true }
+  rescue Errno::ENOENT, Errno::ECONNREFUSED
+    false
+  end
+
   def test_an_app_that_does_not_load
     command = run_abaca("sleep 0.01 until File.exist?('go')\nraise 'no'", config: CONFIG)
-    assert(eventually { File.socket?("#{@directory}/control.sock") })
+    assert(eventually { listens? })
     assert_equal 0, stats[:requests_count], "while it loads"
     watch = watch_of(command)
     File.write("#{@directory}/go", "")
