@@ -20,10 +20,9 @@ module Abaca
 
     config.abaca = ActiveSupport::OrderedOptions.new
 
-    # After the app's own files, and before ActiveSupport reads the setting, which it does when all is initialized.
-    initializer "abaca.isolation_level", after: :load_config_initializers do |app|
-      Railtie.isolate(app.config)
-    end
+    # After the app's own files, and before Active Support reads the setting, whose block is registered later. An
+    # initializer `after: :load_config_initializers' would have Rails run the app's before those of Active Record.
+    config.after_initialize { |app| Railtie.isolate(app.config) }
 
     # Before Action Dispatch reads the setting.
     initializer "abaca.rescue_responses", before: "action_dispatch.configure" do |app|

@@ -31,6 +31,8 @@ class RailsServerTest < Minitest::Test
         get "/login" => ->(_env) { [200, { "set-cookie" => "a=b" }, ['name="authenticity_token" value="none"']] }
         post "/login" => login
         constraints(->(request) { request.session[:operator] }) { mount Abaca::Web.new(acts: true) => "/abaca" }
+        order = -> { Rails.application.initializers.tsort_each.map { |one| one.name.to_s } }
+        get "/order" => ->(_env) { [200, {}, [order.call.join("\n")]] }
         get "/threads" => ->(_env) { [200, {}, [Rails.configuration.x.threads.to_s]] }
         root to: ->(_env) { [200, {}, ["#{Rails.env} #{ActiveSupport::IsolatedExecutionState.isolation_level}"]] }
       end
@@ -70,6 +72,9 @@ class RailsServerTest < Minitest::Test
     server = serve
     assert_equal "development fiber", server.get("/").body
     assert_equal "3", server.get("/threads").body
+    # The app's initializers come after those of the frameworks, as without Abaca.
+    order = server.get("/order").body.lines(chomp: true)
+    assert_operator order.rindex("load_config_initializers"), :>, order.index("action_controller.set_configs")
     assert_match(/=> Booting Abaca$/, server.output)
     assert_path_exists File.join(@dir, "tmp/pids/server.pid")
     server.signal(:INT)

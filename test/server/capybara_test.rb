@@ -85,7 +85,12 @@ class CapybaraTest < Minitest::Test
         alias real_require require
         def require(name) = name == "active_support/ordered_options" ? false : real_require(name)
       end
-      module Rails; class Railtie; def self.config = Struct.new(:abaca).new; def self.initializer(*, **) = nil; end; end
+      module Rails
+        class Railtie
+          def self.config = Struct.new(:abaca) { def after_initialize = nil }.new
+          def self.initializer(*, **) = nil
+        end
+      end
       require "abaca/railtie"
     RUBY
     assert_equal "thread nil", run_code("#{rails}Abaca::Railtie.serve_system_tests\nfinish(visit)")

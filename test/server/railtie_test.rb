@@ -21,7 +21,7 @@ class RailtieTest < Minitest::Test
       eval <<~RAILS
         module Rails
           class Railtie
-            def self.config = @config ||= Struct.new(:abaca, :active_support).new
+            def self.config = @config ||= Struct.new(:abaca, :active_support) { def after_initialize = nil }.new
             def self.initializer(*, **) = nil
             ORDER << :defined
           end
