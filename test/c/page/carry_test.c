@@ -60,8 +60,8 @@ static void has_all(const ab_page *page, uint32_t index, unsigned count) {
       kept++;
     }
   }
-  CHECK_INT(count < AB_PAGE_EVENTS ? count : AB_PAGE_EVENTS, events);
-  CHECK_INT(count < AB_PAGE_KEPT ? count : AB_PAGE_KEPT, kept);
+  CHECK_INT(count < parts.event_count ? count : parts.event_count, events);
+  CHECK_INT(count < parts.kept_count ? count : parts.kept_count, kept);
   char name[AB_PAGE_ROUTE_NAME];
   CHECK_INT(1, ab_page_routes_used(&parts.slot->app.routes, parts.route_count));
   CHECK_BYTES("/a/:id", name, ab_page_route_name(&parts.routes[0], name));
