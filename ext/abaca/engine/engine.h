@@ -184,7 +184,8 @@ static inline ab_head_loan ab_head_pass_on(ab_head_loan *from) {
  * head, to be given back before that. `now` is the time, or 0 if the caller would have to ask. */
 ab_exchange *ab_engine_next(ab_engine *engine, uint8_t below, ab_nsec now, unsigned *events,
                             ab_head_loan *head);
-/* The level of a request that was taken, and its route if what it computes is to be measured. */
+/* Of a request that was taken: its level, and its route. The route is empty unless the CPU time of
+ * the request is to be measured. */
 uint8_t ab_exchange_level(const ab_exchange *exchange);
 ab_route ab_exchange_route(const ab_exchange *exchange);
 /* The next request that is taken is the first one above the lowest level, if one waits. */
@@ -459,8 +460,8 @@ void ab_engine_show_opens(ab_engine *engine, ab_opens *opens);
 /* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
  * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);
-/* [locked] A request that was taken counts as handed to the application. False: it has to wait for
- * what it would run on, or is not handed over after all; true: it no longer waits. */
+/* [locked] Counts a request that was taken as given to the application. False takes that back: the
+ * request has to wait for a thread first, or is rejected. */
 void ab_engine_count_begun(ab_engine *engine, bool begun);
 /* [locked] Counts a request that was taken, and is answered 503 without the application. */
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why);

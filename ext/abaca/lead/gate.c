@@ -165,7 +165,7 @@ static uint8_t level_now(ab_nsec used, ab_nsec time) {
   return used >= ENDLESS ? AB_LEVELS : ab_level_of(used);
 }
 
-/* A thread that is about to go on waits for the interpreter's lock, which is no block. */
+/* A thread that was just told to go on waits for the interpreter's lock; it does not block. */
 static void look_for_block(ab_contender *contender, ab_nsec used, ab_nsec now) {
   bool hardly = used - contender->used < (now - contender->looked) / HARDLY;
   contender->blocks =
