@@ -37,6 +37,11 @@ class TLSClient < Wire::Client
     end
     private_class_method :context_of
 
+    def initialize(...)
+      @turn = Mutex.new
+      super
+    end
+
     def shake_hands(options)
       self.sync_close = true
       self.hostname = options[:host] if options[:host]
@@ -55,9 +60,13 @@ class TLSClient < Wire::Client
     def wait_writable(seconds) = io.wait_writable(seconds)
     def wait(seconds, mode) = pending.positive? || io.wait(seconds, mode)
 
+    # A call that finds a session calls Ruby, which may change threads: a call of another thread would then find
+    # OpenSSL in the middle of one, and what it writes would be lost.
+    def read_nonblock(...) = @turn.synchronize { super }
+
     # Ruby's library does not always tell that the peer has gone.
     def write_nonblock(...)
-      super
+      @turn.synchronize { super }
     rescue OpenSSL::SSL::SSLError => e
       raise unless e.message == "SSL_write"
 
