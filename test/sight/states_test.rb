@@ -105,6 +105,20 @@ class StatesTest < Minitest::Test
     end
   end
 
+  # On a machine that is busy a thread that has begun to wait is asked to make way, and then waits again.
+  def test_a_wait_is_still_that_when_the_thread_has_made_way
+    others = Array.new(2) { fork { loop { nil } } }
+    serve("routed", max_body_memory_total: 0) do |server|
+      5.times do
+        server.begin("/drain")
+        assert server.row_in(:drain), server.rows.used
+        server.finish("/drain")
+      end
+    end
+  ensure
+    others.each { |pid| Process.kill(:KILL, pid) && Process.wait(pid) }
+  end
+
   def test_a_request_in_the_queue_has_a_row
     serve("fiber", max_fibers: 1, max_slow_clients: 0) do |server|
       server.begin("/lock")

@@ -48,12 +48,23 @@ static void job_interrupt_parked(void *arg) {
   ab_gate_interrupt(&p->run->rack.lead.gate, p->contender);
 }
 
-/* What its request waits for is the GVL, whatever Ruby tells meanwhile (rb_clock_events.c). */
-static void show_parked(ab_call *call, uint8_t *said, enum ab_state state) {
-  uint8_t *place = call->work ? &call->work->said : &call->said, before = *place;
-  *place = *said;
-  *said = before;
-  if (call->row) ab_row_turn(call->row, state, ab_clock_monotonic());
+/* What a request shows. */
+typedef struct shown {
+  uint8_t said;
+  enum ab_state state;
+  ab_addr peer; /* that it waits for */
+} shown;
+
+/* Shows that, and returns what it showed before. */
+static shown show_call(ab_call *call, const shown *next) {
+  uint8_t *said = call->work ? &call->work->said : &call->said;
+  shown before = {.said = *said};
+  *said = next->said;
+  if (!call->row) return before;
+  before.state = ab_row_state(call->row);
+  before.peer = call->row->waits_for;
+  ab_row_wait(call->row, next->state, &next->peer, ab_clock_monotonic());
+  return before;
 }
 
 /* It does not wait when an interrupt is pending. */
@@ -65,10 +76,11 @@ static void park_thread(parking *p) {
  * it does. */
 static void park_driver(ab_driver *driver, parking *p) {
   ab_call *call = ab_stalls_current_call(driver);
-  uint8_t said = AB_STATE_GVL;
-  if (call) show_parked(call, &said, AB_STATE_GVL);
+  /* Whatever Ruby tells meanwhile (rb_clock_events.c). */
+  shown before, parked = {.said = AB_STATE_GVL, .state = AB_STATE_GVL};
+  if (call) before = show_call(call, &parked);
   park_thread(p);
-  if (call) show_parked(call, &said, AB_STATE_RUN);
+  if (call) show_call(call, &before); /* it may have been about to wait, as a thread of the pool */
   if (driver->loop) ab_loop_excuse(driver->loop, p->time);
   ab_stall_samples_excuse(driver, p->time);
 }
