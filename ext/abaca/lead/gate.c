@@ -130,9 +130,9 @@ void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level) {
 static bool computes(const ab_contender *contender, uint64_t beat) {
   if (!gate_is_away(beat)) return false;
   if (is_parked(contender) || contender->woken || contender->goes_on) return true;
-  bool blocks = contender->beat == beat && contender->blocks;
-  if (blocks || atomic_load(&contender->suspended)) return false;
-  return !atomic_load(&contender->pulse->starved);
+  uint8_t grip = atomic_load(&contender->grip);
+  if (grip == AB_GRIP_GONE || atomic_load(&contender->pulse->starved)) return false;
+  return grip == AB_GRIP_WANTS || contender->beat != beat || !contender->blocks;
 }
 
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self) {
@@ -147,6 +147,11 @@ uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self) {
   }
   pthread_mutex_unlock(&gate->lock);
   return below > 0 ? below : 1;
+}
+
+bool ab_gate_has_opened(ab_gate *gate) {
+  uint8_t shut = atomic_load(&gate->shut);
+  return AB_UNLIKELY(shut > 0) && ab_gate_below(gate, NULL) > shut;
 }
 
 bool ab_gate_owes_heavy(ab_gate *gate) {
@@ -175,10 +180,15 @@ static void look_for_block(ab_contender *contender, ab_nsec used, ab_nsec now) {
   contender->looked = now;
 }
 
+/* It waits for the interpreter's lock: there is nothing new, and it takes system calls to know. */
+static bool stands_still(const ab_contender *contender) {
+  return is_parked(contender) || atomic_load(&contender->grip) == AB_GRIP_WANTS ||
+         atomic_load(&contender->pulse->starved);
+}
+
 static void gate_look_at(ab_contender *contender, ab_nsec now) {
   uint64_t beat = beat_of(contender);
-  if (!gate_is_away(beat) || atomic_load(&contender->pulse->starved) || is_parked(contender))
-    return;
+  if (!gate_is_away(beat) || stands_still(contender)) return;
   ab_nsec used = ab_os_thread_clock_read(&contender->clock);
   if (!contender->woken && used != contender->slice_from) contender->goes_on = false;
   if (contender->beat != beat) {

@@ -17,6 +17,13 @@
 #include "lead/pulse.h"
 #include "os/cpu_time.h"
 
+/* What a thread does with the interpreter's lock, as far as the interpreter says. */
+enum ab_grip {
+  AB_GRIP_HAS,  /* or nothing is said */
+  AB_GRIP_GONE, /* it has given it up, in a call that waits */
+  AB_GRIP_WANTS /* it waits for it */
+};
+
 /* A thread that runs requests. It computes while its pulse is away and not starved. */
 typedef struct ab_contender {
   ab_list link; /* in gate->contenders */
@@ -24,9 +31,7 @@ typedef struct ab_contender {
   /* The beat in which it runs something known to be heavy, and the level. Partner: level_of. */
   _Atomic uint64_t beat_claimed;
   _Atomic uint8_t level_claimed;
-  /* It has given up the interpreter's lock, in a call that waits, as far as the interpreter says.
-   */
-  _Atomic bool suspended;
+  _Atomic uint8_t grip; /* enum ab_grip */
 
   /* The rest is guarded by the gate's lock. */
   ab_os_thread_clock clock;
@@ -77,6 +82,9 @@ void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level);
 
 /* Requests may begin that are below this level: AB_LEVELS: all; the lightest may always. */
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self);
+
+/* Has the leader left requests to wait, and more may begin now? */
+bool ab_gate_has_opened(ab_gate *gate);
 
 /* Has light work gone on for long enough while nothing heavy had begun, so that something heavy is
  * to begin before what is lighter? */

@@ -239,13 +239,6 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   return starve ? shorter(time, starve) : time;
 }
 
-/* What was in the way of requests is over, may block, or takes longer than was known. */
-static bool has_opened(const ab_standby *standby) {
-  ab_gate *gate = &standby->lead->gate;
-  uint8_t shut = atomic_load(&gate->shut);
-  return AB_UNLIKELY(shut > 0) && ab_gate_below(gate, NULL) > shut;
-}
-
 /* Is something lighter to wait for this one? By what it has computed so far, since equals may
  * differ from what their route is known for; of one that blocks that says nothing. */
 static bool is_in_the_way(const ab_standby *standby, const ab_participant *participant) {
@@ -274,7 +267,7 @@ static sight look(ab_standby *standby, ab_nsec now) {
     look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
   }
   ab_gate_look(&standby->lead->gate);
-  sight.opened = has_opened(standby);
+  sight.opened = ab_gate_has_opened(&standby->lead->gate);
   look_at_delays(standby, now, &sight);
   if (sight.sampled && now >= standby->sample_at) standby->sample_at = now + SAMPLE;
   if (sight.starved) standby->nudge_at = now + standby->options.starve_after / NUDGES;

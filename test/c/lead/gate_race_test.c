@@ -74,6 +74,33 @@ CHECK_CASE(what_is_begun_is_ended_first) {
   stage_fini(&s);
 }
 
+CHECK_CASE(one_that_wants_the_lock_is_in_the_way) {
+  stage s;
+  stage_init(&s);
+  ab_contender one, two;
+  ab_pulse pulse, pulse2;
+  add(&s, &one, &pulse, 2);
+  add(&s, &two, &pulse2, 2);
+  atomic_store(&s.gate.shut, 2);
+  atomic_store(&one.grip, AB_GRIP_GONE);
+  CHECK_INT(2, ab_gate_below(&s.gate, NULL));
+  CHECK(!ab_gate_has_opened(&s.gate));
+  atomic_store(&two.grip, AB_GRIP_GONE);
+  CHECK_INT(AB_LEVELS, ab_gate_below(&s.gate, NULL));
+  CHECK(ab_gate_has_opened(&s.gate));
+  atomic_store(&one.grip, AB_GRIP_WANTS);
+  CHECK_INT(2, ab_gate_below(&s.gate, NULL));
+  CHECK(!ab_gate_has_opened(&s.gate));
+  atomic_store(&one.grip, AB_GRIP_HAS);
+  CHECK_INT(2, ab_gate_below(&s.gate, NULL));
+  atomic_store(&s.gate.shut, 0); /* nothing was left to wait */
+  atomic_store(&one.grip, AB_GRIP_GONE);
+  CHECK(!ab_gate_has_opened(&s.gate));
+  ab_gate_part(&s.gate, &two);
+  ab_gate_part(&s.gate, &one);
+  stage_fini(&s);
+}
+
 /* --- with threads --- */
 
 typedef struct worker {
@@ -160,7 +187,12 @@ CHECK_CASE(it_sees_what_computes_and_what_blocks) {
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     rose = rose || ab_gate_level(&busy.contender) > 0;
     uint64_t beat = atomic_load(&idle.pulse.beat);
-    opened = opened || ab_gate_used(&s.gate, &idle.contender, beat) == UINT64_MAX;
+    if (opened || ab_gate_used(&s.gate, &idle.contender, beat) != UINT64_MAX) continue;
+    opened = true;
+    CHECK_INT(AB_LEVELS, ab_gate_below(&s.gate, &busy.contender));
+    atomic_store(&idle.contender.grip, AB_GRIP_WANTS); /* it waits for the interpreter's lock */
+    CHECK_INT(2, ab_gate_below(&s.gate, &busy.contender));
+    atomic_store(&idle.contender.grip, AB_GRIP_HAS);
   }
   CHECK(rose);   /* it was not known to be heavy */
   CHECK(opened); /* it was, and waits */

@@ -154,6 +154,12 @@ static inline void ab_rack_tell_leader(const ab_rack *rack) {
   if (rack->poller) ab_poller_wakeup(rack->poller);
 }
 
+/* The same if it has left requests to wait and more may begin now. */
+static inline void ab_rack_tell_opened(ab_rack *rack) {
+  ab_gate *gate = &rack->lead.gate;
+  if (ab_gate_has_opened(gate) && atomic_exchange(&gate->shut, 0)) ab_rack_tell_leader(rack);
+}
+
 /* [locked] True when the runner's fibers write within a turn of the engine: what they leave for the
  * end of the step is sent then. */
 static inline bool ab_runner_in_turn(const ab_runner *runner) {

@@ -121,14 +121,17 @@ static void turn_call(ab_call *call, rb_event_flag_t event) {
   ab_line_shows_call(call, runs ? AB_STATE_RUN : state, now);
 }
 
-/* While something heavy has given up the GVL, others may begin. */
+static enum ab_grip grip_after(rb_event_flag_t event) {
+  if (event == RUBY_INTERNAL_THREAD_EVENT_SUSPENDED) return AB_GRIP_GONE;
+  return event == RUBY_INTERNAL_THREAD_EVENT_READY ? AB_GRIP_WANTS : AB_GRIP_HAS;
+}
+
+/* While something heavy has given up the GVL, others may begin, unless another wants it. */
 static void tell_gate(ab_driver *driver, rb_event_flag_t event) {
-  ab_gate *gate = &driver->run->rack.lead.gate;
   ab_contender *contender = &driver->runner.participant.contender;
-  bool suspended = event == RUBY_INTERNAL_THREAD_EVENT_SUSPENDED;
-  atomic_store(&contender->suspended, suspended);
-  if (!suspended || AB_LIKELY(!atomic_load(&gate->shut)) || ab_gate_level(contender) == 0) return;
-  if (atomic_exchange(&gate->shut, 0)) ab_rack_tell_leader(&driver->run->rack);
+  enum ab_grip grip = grip_after(event);
+  atomic_store(&contender->grip, (uint8_t)grip);
+  if (grip == AB_GRIP_GONE && ab_gate_level(contender) > 0) ab_rack_tell_opened(&driver->run->rack);
 }
 
 static void thread_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *data,
@@ -137,7 +140,7 @@ static void thread_event(rb_event_flag_t event, const rb_internal_thread_event_d
   if (!events->run || ab_rack_forked(&events->run->rack)) return;
   ab_driver *driver = driver_of(events, data);
   if (!driver || driver->run != events->run) return;
-  if (event != RUBY_INTERNAL_THREAD_EVENT_READY) tell_gate(driver, event);
+  tell_gate(driver, event);
   if (driver->loop) {
     const ab_work *work = ab_loop_work(driver->loop);
     if (work) turn_work(work, event);

@@ -118,9 +118,7 @@ static bool spare_turn(void *ctx, ab_nsec now) {
     watch_engine(spare, false);
     more = false;
     /* What it has ended may have kept others from beginning. */
-    ab_gate *gate = &run->rack.lead.gate;
-    if (AB_UNLIKELY(atomic_load(&gate->shut)) && atomic_exchange(&gate->shut, 0))
-      ab_rack_tell_leader(&run->rack);
+    ab_rack_tell_opened(&run->rack);
     /* The main loop may wait for the last fiber of a spare. */
     if (AB_UNLIKELY(run->rack.draining)) ab_rack_tell_leader(&run->rack);
   }

@@ -127,7 +127,7 @@ static void stalls_call(void *ctx, unsigned stalled) {
 
 static void opened(void *ctx) {
   ab_run *run = ctx;
-  if (atomic_exchange(&run->rack.lead.gate.shut, 0)) ab_rack_tell_leader(&run->rack);
+  ab_rack_tell_opened(&run->rack);
 }
 
 static void nudge(void *ctx, bool long_enough) {
