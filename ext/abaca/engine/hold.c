@@ -167,6 +167,7 @@ ab_nsec ab__hold_deadline(const ab_engine *engine) {
   for (size_t i = 0; engine->own_stats.held > 0 && i < AB_HOLD_POOLS; i++) {
     const ab_hold_pool *pool = &engine->hold->pools[i];
     if (ab_list_empty(&pool->held) || pool->waiters >= pool->size) continue;
+    if (hold_has_room(pool, engine->now)) continue; /* like any request, it waits to be taken */
     due = ab_earlier(due, pool->since + AB_HOLD_WAY);
   }
   return due;
