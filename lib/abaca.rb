@@ -43,6 +43,7 @@ module Abaca
   autoload :Profile, File.expand_path("abaca/profile", __dir__)
   autoload :PrunedBundle, File.expand_path("abaca/pruned_bundle", __dir__)
   autoload :PumaConfiguration, File.expand_path("abaca/puma/configuration", __dir__)
+  autoload :PumaErrors, File.expand_path("abaca/puma/errors", __dir__)
   autoload :PumaGem, File.expand_path("abaca/puma/gem", __dir__)
   autoload :PumaNames, File.expand_path("abaca/puma", __dir__)
   autoload :PumaOptions, File.expand_path("abaca/puma/options", __dir__)

@@ -22,7 +22,7 @@ module Abaca
         # @param options [PumaOptions]
         def initialize(launcher, log:, events:, options:)
           @launcher = launcher
-          @log_writer = LogWriter.new(log)
+          @log_writer = LogWriter.new(log, logger: options[:custom_logger])
           @events = events
           @options = options
           @config = PumaConfiguration.new(options)

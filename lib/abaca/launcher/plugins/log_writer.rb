@@ -5,13 +5,26 @@ module Abaca
     class Plugins
       # Puma::LogWriter's methods, for plugins: they write into the server's log. An error does not end the process.
       class LogWriter
+        include PumaErrors
+
+        # @return [#call] makes the text of a line
+        attr_accessor :formatter
+        # @return [#write, nil] that of the configuration file. Another one gets the lines of this object, and not those
+        #   of the server
+        attr_accessor :custom_logger
+
         # @param log [Log]
-        def initialize(log)
+        # @param logger [#write, nil] that gets what the log writes
+        def initialize(log, logger: nil)
           @log = log
+          @custom_logger = @logger = logger
+          @formatter = :itself.to_proc
         end
 
         # A line.
-        def log(text) = lines(text) { |line| @log.info(line) }
+        def log(text)
+          lines(format(text)) { |line| own_logger? ? @custom_logger.write("#{line}\n") : @log.info(line) }
+        end
         alias write log
 
         # @return [Boolean] whether #debug writes
@@ -27,14 +40,6 @@ module Abaca
         # A line of an error.
         def error(text) = lines(text) { |line| @log.error(line) }
 
-        # A line of an exception.
-        def unknown_error(error, _request = nil, text = "Unknown error")
-          error("#{text}: #{error.message} (#{error.class})")
-        end
-
-        # As #unknown_error, at level debug.
-        def debug_error(error, _request = nil, text = "") = debug("#{text}: #{error.message} (#{error.class})")
-
         # @return [IO]
         def stdout = $stdout
 
@@ -42,12 +47,13 @@ module Abaca
         def stderr = $stderr
 
         # @return [String] the line for a text
-        def format(text) = text
-
-        # @return [#call] the same
-        def formatter = method(:format)
+        def format(text) = @formatter.call(text)
 
         private
+
+        alias report error
+
+        def own_logger? = !@custom_logger.equal?(@logger) && @custom_logger.respond_to?(:write)
 
         def lines(text, &) = text.to_s.each_line(chomp: true, &)
       end

@@ -7,10 +7,14 @@ module Puma
   # Lines to two streams, for plugins that write some by themselves. What a plugin gets from its launcher writes into
   # the server's log instead (Abaca::Launcher::Plugins::LogWriter).
   class LogWriter
+    include Abaca::PumaErrors
+
     # @return [#write]
     attr_reader :stdout, :stderr
-    # @return [#call, nil] makes the text of a line
+    # @return [#call] makes the text of a line
     attr_accessor :formatter
+    # @return [#write, nil] gets the lines of #log in place of `stdout`
+    attr_accessor :custom_logger
 
     class << self
       # @return [LogWriter] to the process's output
@@ -28,17 +32,21 @@ module Puma
     def initialize(stdout, stderr, env: ENV)
       @stdout = stdout
       @stderr = stderr
+      @formatter = :itself.to_proc
       @debug = env.key?("PUMA_DEBUG")
     end
 
     # A line.
-    def log(text) = write("#{format(text)}\n")
+    def log(text)
+      line = "#{format(text)}\n"
+      @custom_logger.respond_to?(:write) ? @custom_logger.write(line) : write(line)
+    end
 
     # Text as it is.
     def write(text) = @stdout.write(text)
 
     # @return [String] the line for a text
-    def format(text) = @formatter ? @formatter.call(text) : text
+    def format(text) = @formatter.call(text)
 
     # @return [Boolean] whether #debug writes
     def debug? = @debug
@@ -48,11 +56,12 @@ module Puma
 
     # A line of an error; the process ends, as with Puma.
     def error(text)
-      @stderr.write("ERROR: #{text}\n")
+      report("ERROR: #{text}")
       exit 1
     end
 
-    # A line of an exception.
-    def unknown_error(error, _request = nil, text = "Unknown error") = @stderr.write("#{text}: #{error.inspect}\n")
+    private
+
+    def report(text) = @stderr.write("#{text}\n")
   end
 end
