@@ -269,17 +269,19 @@ class ConfigTest < Minitest::Test
     end
   end
 
-  private
-
-  def failure(**values) = assert_raises(Abaca::ConfigError) { Abaca::Config.new(values) }.message
-
   def test_script_name
-    ["", "/shop", "/a/b", "/\u00e9"].each { |name| assert_equal name, Abaca::Config.new(script_name: name)[:script_name] }
-    assert_equal "", Abaca::Config.new(script_name: nil)[:script_name]
+    ["", "/shop", "/a/b", "/\u00e9"].each do |name|
+      assert_equal name, Abaca::Config.new({ script_name: name })[:script_name]
+    end
+    assert_equal "", Abaca::Config.new({ script_name: nil })[:script_name]
     ["x", "shop/", "/", "/shop/", " /shop", :shop, "/shop".encode("UTF-16LE")].each do |name|
-      error = assert_raises(Abaca::ConfigError) { Abaca::Config.new(script_name: name) }
+      error = assert_raises(Abaca::ConfigError) { Abaca::Config.new({ script_name: name }) }
       assert_match(%r{\Ascript_name: "" or a path such as "/shop" is needed, not }, error.message)
     end
     assert_equal "/shop", load(env: { "SCRIPT_NAME" => "/shop" })[:script_name]
   end
+
+  private
+
+  def failure(**values) = assert_raises(Abaca::ConfigError) { Abaca::Config.new(values) }.message
 end
