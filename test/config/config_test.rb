@@ -281,6 +281,20 @@ class ConfigTest < Minitest::Test
     assert_equal "/shop", load(env: { "SCRIPT_NAME" => "/shop" })[:script_name]
   end
 
+  # Hooks see what counts in the end, by Puma's names; so do methods of the file that they call.
+  def test_the_configuration_in_a_hook
+    path = file("config/puma.rb", <<~RUBY)
+      def sizes = @config.options[:max_threads] * @config.options[:workers]
+
+      threads 1, 4
+      before_fork { [sizes, @config.options[:persistent_timeout], @config.environment, @config.options[:nonsense]] }
+      workers 9
+    RUBY
+    config = load({ workers: 3, environment: "staging" }, files: [path], env: { "PUMA_PERSISTENT_TIMEOUT" => "11" })
+    load(files: []) # another one
+    assert_equal [12, 11, "staging", nil], config.hooks(:before_fork).first.call
+  end
+
   private
 
   def failure(**values) = assert_raises(Abaca::ConfigError) { Abaca::Config.new(values) }.message

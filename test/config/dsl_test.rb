@@ -304,4 +304,36 @@ class ConfigDslTest < Minitest::Test
     File.write(File.join(@dir, "other.rb"), "\nnonsense\n")
     assert_equal "other.rb:2: unknown setting `nonsense'", failure("load File.join(__dir__, \"other.rb\")")
   end
+
+  # A file may keep what it likes in variables and methods of its own, whatever names the server has for its own.
+  def test_the_names_of_a_file_are_its_own
+    settings = evaluate(<<~RUBY)
+      @config = @options = @given = @plugins = @overrides = @places = @warnings = @files = @parts = @hook_data = 1
+      def self.set(*) = raise
+      %i[add add_hook add_part locate line_of note place].each { |name| define_singleton_method(name) { |*| raise } }
+
+      port 3000
+      tag "own"
+      before_worker_boot(:key) { }
+      queue_requests false
+      plugin :systemd
+      single { workers 0 }
+      app { |env| env }
+    RUBY
+    assert_equal %i[binds tag before_worker_boot plugins app], settings.keys
+    assert_equal 1, @warnings.size
+    assert_equal "puma.rb:13: unknown setting `foo'", failure("@files = []\n#{"\n" * 11}foo 1")
+  end
+
+  # As in Puma's files.
+  def test_the_variables_that_pumas_files_find
+    assert_equal({ threads: [2, 7], tag: "7 7", worker_timeout: 5.0 }, evaluate(<<~RUBY))
+      threads 2, 7
+      tag "\#{@options[:max_threads]} \#{@config.options[:max_threads]}"
+      @options[:worker_timeout] = 5
+    RUBY
+    assert_equal "puma.rb:2: workers: a number of processes or :auto is needed, 0 to 1000, not \"two\"",
+                 failure("\n@options[:workers] = 'two'")
+    assert_match(/\Apuma.rb:2: undefined method .run_hooks' for .*NoMethodError/, failure("\n@config.run_hooks"))
+  end
 end

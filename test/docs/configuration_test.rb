@@ -87,7 +87,7 @@ class ConfigurationPageTest < Minitest::Test
   def test_every_setting_has_one_row
     listed = settings.flat_map { |row| code(row["setting"]) } + rows("why").flat_map { |row| code(row["settings"]) }
     methods = Config::DSL.public_instance_methods(true) - Object.public_instance_methods -
-              %i[evaluate_file evaluate_parts places to_h]
+              %i[evaluate_file evaluate_parts places settle to_h]
 
     assert_equal methods.map(&:to_s).sort, listed.sort
   end

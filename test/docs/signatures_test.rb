@@ -17,7 +17,7 @@ class SignaturesTest < Minitest::Test
   # Used by several files of Abaca's, and not by programs that use Abaca.
   INTERNAL = %w[
     AccessLog::Formats Addresses AppLoader AtomicFile BinaryInput CLI::Settings CommandLine Compat Config::Admission
-    Config::DSL::Control
+    Config::DSL::Control Config::DSL::Draft
     Config::DSL::Limits Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts
     Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::DSL::Sight Config::HookData Config::HttpMethods
     Config::NotDone Config::Plugins Config::Processors Config::Services

@@ -45,7 +45,7 @@ module Abaca
         (@files || find(environment)).each { |path| dsl.evaluate_file(path) }
         dsl.evaluate_parts(workers(base.merge(dsl.to_h, @options)))
         Config.new(merge(base, dsl.to_h), warnings: @warnings, origins: origins(dsl), plugins:)
-              .tap { |config| PumaConfiguration.current = PumaConfiguration.new(PumaOptions.of(config)) }
+              .tap { |config| dsl.settle(config) }
       end
 
       private

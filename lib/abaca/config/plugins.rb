@@ -79,7 +79,7 @@ module Abaca
       end
 
       # Calls it.
-      def set(dsl, name, ...) = (@settings ||= Settings.for(dsl, @kept)).public_send(name, ...)
+      def set(dsl, options, name, ...) = (@settings ||= Settings.for(dsl, options)).public_send(name, ...)
 
       private
 

@@ -16,8 +16,9 @@ module Abaca
       end
     end
 
-    # @return [PumaOptions] a setting that a configuration file changes here counts as one of the command line
-    attr_reader :options
+    # @return [PumaOptions] a setting that a configuration file changes here counts as one of the command line. Once the
+    #   files are read, they are others, which nothing changes
+    attr_accessor :options
     alias _options options
     alias final_options options
 

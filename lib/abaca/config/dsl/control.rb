@@ -16,16 +16,16 @@ module Abaca
           raise ArgumentError, "activate_control_app: #{unknown.first} is unknown" if unknown.any?
 
           url = format("%<url>s?umask=%<umask>04o", url:, umask: options[:umask]) if options[:umask]
-          set(:control_url, url)
-          set(:control_auth_token, options[:no_token] ? "none" : options[:auth_token])
-          set(:control_operate_token, options[:operate_token])
-          set(:control_read_token, options[:read_token])
-          set(:control_data_only, options.fetch(:data_only, false))
+          @abaca.set(:control_url, url)
+          @abaca.set(:control_auth_token, options[:no_token] ? "none" : options[:auth_token])
+          @abaca.set(:control_operate_token, options[:operate_token])
+          @abaca.set(:control_read_token, options[:read_token])
+          @abaca.set(:control_data_only, options.fetch(:data_only, false))
         end
 
         # Listens at the sockets that systemd hands over, too; with :only, at nothing else.
         def bind_to_activated_sockets(bind = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          set(:bind_to_activated_sockets, bind)
+          @abaca.set(:bind_to_activated_sockets, bind)
         end
 
         # A plugin that was made for Puma: `puma/plugin/NAME.rb` in $LOAD_PATH (docs/plugins.md). Two are built in:
@@ -35,8 +35,8 @@ module Abaca
         #   plugin :tmp_restart
         #   plugin :solid_queue if ENV["SOLID_QUEUE_IN_PUMA"]
         def plugin(name)
-          add(:plugins, name)
-          @plugins.add(name.to_s, self, place)
+          @abaca.add(:plugins, name)
+          @abaca.plugins.add(name.to_s, self, @abaca.place)
         end
 
         # The number of processes that serve, below a master; 0 is one process without one. `:auto` counts what this
@@ -44,12 +44,12 @@ module Abaca
         #
         #   workers ENV.fetch("WEB_CONCURRENCY", 2)
         def workers(count)
-          set(:workers, count)
+          @abaca.set(:workers, count)
         end
 
         # Puma's: workers are forked from worker 0. Abaca forks them from the master.
         def fork_worker(after_requests = Types::Reforks::USUAL)
-          set(:fork_worker, after_requests)
+          @abaca.set(:fork_worker, after_requests)
         end
       end
     end

@@ -10,7 +10,7 @@ module Abaca
         #
         #   stream_bodies "/chat", "/uploads/*"
         def stream_bodies(*paths)
-          add(:stream_bodies, *paths)
+          @abaca.add(:stream_bodies, *paths)
         end
 
         # Seconds that a request may take, 0 for no limit. With `path`, for requests of these paths only: `*` matches
@@ -20,9 +20,9 @@ module Abaca
         #   request_timeout 0, path: "/events/*"
         def request_timeout(seconds, path: nil)
           if path.nil?
-            set(:request_timeout, seconds)
+            @abaca.set(:request_timeout, seconds)
           else
-            add(:request_timeouts, [path, seconds])
+            @abaca.add(:request_timeouts, [path, seconds])
           end
         end
 

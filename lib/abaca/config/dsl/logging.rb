@@ -7,7 +7,7 @@ module Abaca
       module Logging
         # No access log.
         def quiet(which = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          set(:log_requests, !which)
+          @abaca.set(:log_requests, !which)
         end
 
         # Takes each line before it is written, and returns the line to write.
@@ -16,7 +16,7 @@ module Abaca
         def log_formatter(&block)
           raise ArgumentError, "log_formatter: a block is needed" unless block
 
-          set(:formatter, block)
+          @abaca.set(:formatter, block)
         end
 
         # What a line of the access log looks like: a format's name, or a block that gets an AccessLog::Request and
@@ -26,14 +26,14 @@ module Abaca
         def access_log_format(format = nil, &block)
           raise ArgumentError, "access_log_format: either a format or a block is needed" unless format.nil? ^ block.nil?
 
-          set(:access_log_format, format || block)
+          @abaca.set(:access_log_format, format || block)
         end
 
         # Receives the log instead of standard output; it needs `write`.
         def custom_logger(logger)
           raise ArgumentError, "custom_logger: #{logger.class} has no write" unless logger.respond_to?(:write)
 
-          set(:logger, logger)
+          @abaca.set(:logger, logger)
         end
 
         # Sends standard output and standard error of the whole process to files. HUP reopens them. They are opened
@@ -45,7 +45,7 @@ module Abaca
 
             raise ArgumentError, "stdout_redirect: no directory #{directory}"
           end
-          set(:redirect, { stdout:, stderr:, append: }.freeze)
+          @abaca.set(:redirect, { stdout:, stderr:, append: }.freeze)
         end
       end
     end

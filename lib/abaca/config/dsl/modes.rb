@@ -9,7 +9,7 @@ module Abaca
         #
         #   threads 0, 16
         def threads(least, most = least)
-          set(:threads, [least, most])
+          @abaca.set(:threads, [least, most])
         end
 
         # Which requests run on threads, which on fibers, and which on either, overriding `mode`. The first pattern
@@ -25,7 +25,7 @@ module Abaca
 
           routes = Config::Modes::Routes.new
           routes.instance_eval(&block)
-          add(:routes, *routes.list)
+          @abaca.add(:routes, *routes.list)
         end
       end
     end

@@ -13,38 +13,27 @@ module Abaca
 
         # For parts that apply to a single process only. The block runs after all files, when the number of workers is
         # known.
-        def single(&block) = add_part(:single, block)
+        def single(&block) = @abaca.add_part(:single, block)
 
         # For parts that apply with workers only; otherwise like `single`.
-        def cluster(&block) = add_part(:cluster, block)
+        def cluster(&block) = @abaca.add_part(:cluster, block)
 
         # Reads a setting.
-        def get(key, default = nil)
-          key = OTHER_NAMES.fetch(key, key)
-          @options.fetch(key) { @given.fetch(key, default) }
-        end
+        def get(key, default = nil) = @abaca.get(key, default)
 
         # Runs the blocks of `single` or of `cluster`, after all files.
         #
         # @param workers [Integer] as many as there are to be
         # @raise [ConfigError] for a block that sets their number
         def evaluate_parts(workers)
-          parts = @parts.select { |mode, _| mode == (workers.zero? ? :single : :cluster) }
+          parts = @abaca.parts.select { |mode, _| mode == (workers.zero? ? :single : :cluster) }
           parts.each do |mode, block|
-            before = @options[:workers]
-            locate(block.source_location.to_a.first) { instance_eval(&block) }
-            next if @options[:workers] == before
+            before = @abaca.settings[:workers]
+            @abaca.locate(block.source_location.to_a.first) { instance_eval(&block) }
+            next if @abaca.settings[:workers] == before
 
-            raise ConfigError, "#{@places[:workers].first}: #{mode}: the number of workers is settled by now"
+            raise ConfigError, "#{@abaca.places[:workers].first}: #{mode}: the number of workers is settled by now"
           end
-        end
-
-        private
-
-        def add_part(mode, block)
-          raise ArgumentError, "#{mode}: a block is needed" unless block
-
-          @parts << [mode, block]
         end
       end
     end

@@ -10,25 +10,25 @@ module Abaca
         def environment(name)
           return if name.to_s.empty?
 
-          set(:environment, name.to_s)
+          @abaca.set(:environment, name.to_s)
           ENV["RACK_ENV"] = name.to_s
         end
 
         # The rackup file; the first call counts.
         def rackup(path)
-          set(:rackup, path) unless @options[:rackup]
+          @abaca.set(:rackup, path) unless @abaca.settings[:rackup]
         end
 
         # The app itself, instead of a rackup file.
         #
         #   app { |env| [200, {}, ["Hello\n"]] }
         def app(app = nil, &block)
-          set(:app, app || block || raise(ArgumentError, "app: an app or a block is needed"))
+          @abaca.set(:app, app || block || raise(ArgumentError, "app: an app or a block is needed"))
         end
 
         # Text for the process title; "" is none.
         def tag(text)
-          set(:tag, text.to_s)
+          @abaca.set(:tag, text.to_s)
         end
 
         # Answers for an app that raises before its response has begun: called with as many of the exception, the env
@@ -39,13 +39,13 @@ module Abaca
           handler ||= block || raise(ArgumentError, "lowlevel_error_handler: a handler or a block is needed")
           raise ArgumentError, "lowlevel_error_handler: #{handler.class} has no call" unless handler.respond_to?(:call)
 
-          set(:lowlevel_error_handler, handler)
+          @abaca.set(:lowlevel_error_handler, handler)
         end
 
         # Fixes env["rack.url_scheme"], for a server behind a proxy that terminates TLS; "https" brings HTTPS and port
         # 443 with it. Where trusted proxies set the scheme (trusted_proxies), theirs is used.
         def rack_url_scheme(scheme = nil)
-          set(:rack_url_scheme, scheme) unless scheme.nil?
+          @abaca.set(:rack_url_scheme, scheme) unless scheme.nil?
         end
 
         # Puma's name for shutdown_timeout.

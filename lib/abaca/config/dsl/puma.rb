@@ -16,27 +16,27 @@ module Abaca
         }.freeze
 
         WITHOUT_EFFECT.each do |name, why|
-          define_method(name) { |*, **, &_block| note("`#{name}' has no effect: #{why}") }
+          define_method(name) { |*, **, &_block| @abaca.note("`#{name}' has no effect: #{why}") }
         end
 
         # A request is always read before a thread or a fiber gets it.
         def queue_requests(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          note("`queue_requests false' has no effect: a request is read before a thread gets it") unless enabled
+          @abaca.note("`queue_requests false' has no effect: a request is read before a thread gets it") unless enabled
         end
 
         # Connections that wait when the server stops are always served.
         def drain_on_shutdown(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          note("`drain_on_shutdown false' has no effect: connections that wait are served") unless enabled
+          @abaca.note("`drain_on_shutdown false' has no effect: connections that wait are served") unless enabled
         end
 
         # A TERM ends the process with status 0. With true, Puma's would end as killed by the signal.
         def raise_exception_on_sigterm(enabled = true) # rubocop:disable Style/OptionalBooleanParameter
-          note("`raise_exception_on_sigterm' has no effect: a TERM that was obeyed ends with 0") if enabled
+          @abaca.note("`raise_exception_on_sigterm' has no effect: a TERM that was obeyed ends with 0") if enabled
         end
 
         # An old name of max_keep_alive, which wins over it.
         def max_fast_inline(number)
-          max_keep_alive(number) unless @options.key?(:max_requests_per_connection)
+          max_keep_alive(number) unless @abaca.settings.key?(:max_requests_per_connection)
         end
 
         # Header names with `_` that collide with names with `-` are dropped. This version cannot drop all of them.

@@ -12,14 +12,14 @@ module Abaca
         #   service "cache", 7000
         #   service "db", "/run/pgbouncer.sock"
         def service(kind, place)
-          add(:services, [kind, place])
+          @abaca.add(:services, [kind, place])
         end
 
         # Paths of requests that only ask whether the app lives; `*` matches anything.
         #
         #   metrics_ignore "/up", "/health/*"
         def metrics_ignore(*paths)
-          add(:metrics_ignore, *paths)
+          @abaca.add(:metrics_ignore, *paths)
         end
       end
     end

@@ -8,12 +8,9 @@ module Abaca
       module Settings
         class << self
           # @param dsl [DSL]
-          # @param kept [Hash{Symbol => Object}] takes what plugins keep
+          # @param options [PumaOptions] takes what plugins keep
           # @return [Puma::DSL]
-          def for(dsl, kept)
-            options = PumaOptions.new(kept, set: dsl.method(:set)) { |name| dsl.get(name, DEFAULTS[name]) }
-            (@class ||= make).new(dsl, options)
-          end
+          def for(dsl, options) = (@class ||= make).new(dsl, options)
 
           private
 
@@ -21,11 +18,11 @@ module Abaca
             names = DSL.public_instance_methods - Object.public_instance_methods
             Class.new(::Puma::DSL) do
               define_method(:initialize) do |dsl, options|
-                @dsl = dsl
+                @abaca = dsl
                 @options = options
               end
               names.each do |name|
-                define_method(name) { |*given, **words, &block| @dsl.public_send(name, *given, **words, &block) }
+                define_method(name) { |*given, **words, &block| @abaca.public_send(name, *given, **words, &block) }
               end
             end
           end
