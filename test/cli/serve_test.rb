@@ -256,6 +256,14 @@ class CommandServeTest < Minitest::Test
     assert_equal 0, server.wait.exitstatus
   end
 
+  def test_a_folder_for_the_output_that_is_not_there
+    file("config/puma.rb", "port 0\nstdout_redirect \"/no/such/folder/out\", nil, true\n")
+    server = start
+    assert_equal 1, server.wait.exitstatus
+    assert_equal "abaca: config/puma.rb:2: stdout_redirect: cannot write /no/such/folder/out: " \
+                 "No such file or directory\n", server.output
+  end
+
   def test_redirected_output_is_opened_anew_on_hup
     log = "#{@dir}/out.log"
     server = start("-b", "unix://#{@dir}/s", "--redirect-stdout", log, "--redirect-stderr", log, "--redirect-append")

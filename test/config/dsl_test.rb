@@ -3,6 +3,7 @@
 # also: rubies
 
 require "test_helper"
+require "pathname"
 require "abaca"
 
 # Configuration files: what each setting becomes, and how mistakes are reported.
@@ -107,6 +108,8 @@ class ConfigDslTest < Minitest::Test
       "max_header_count 64" => { max_header_count: 64 },
       "rack_url_scheme \"https\"" => { rack_url_scheme: "https" },
       "rack_url_scheme" => {},
+      "stdout_redirect 'out', Pathname('err'), true" => { redirect: { stdout: "out", stderr: "err", append: true } },
+      "stdout_redirect" => { redirect: { stdout: nil, stderr: nil, append: false } },
       "workers 0" => { workers: 0 },
       "workers nil" => { workers: 0 },
       "workers 2" => { workers: 2 },
@@ -260,7 +263,10 @@ class ConfigDslTest < Minitest::Test
       "log_formatter" => "puma.rb:1: log_formatter: a block is needed",
       "custom_logger 1" => "puma.rb:1: custom_logger: Integer has no write",
       "after_booted" => "puma.rb:1: after_booted: a block is needed",
-      "stdout_redirect \"/no/such/folder/x\"" => "puma.rb:1: stdout_redirect: no directory /no/such/folder",
+      "stdout_redirect \"out\", true" => "puma.rb:1: stdout_redirect: a file for standard error is needed, not true; " \
+                                         "whether to append is the third argument",
+      "\nstdout_redirect 1" => "puma.rb:2: stdout_redirect: a file for standard output is needed, not 1",
+      "stdout_redirect \"\\0\"" => "puma.rb:1: stdout_redirect: a file for standard output is needed, not \"\\u0000\"",
       "rack_url_scheme \"ftp\"" => "puma.rb:1: rack_url_scheme: http or https, not ftp",
       "bind \"tcp://a:1?nonsense=1\"" => "puma.rb:1: tcp://a:1?nonsense=1: unknown parameter nonsense",
       "bind \"tcp://a:1?proxy_protocol=v3\"" => "puma.rb:1: proxy_protocol: v1, v2 or any is needed, not \"v3\"",

@@ -104,6 +104,17 @@ class ConfigReportTest < Minitest::Test
                  err.lines(chomp: true)
   end
 
+  # It does not keep the others from being found.
+  def test_output_in_a_folder_that_is_not_there
+    status, lines, err = check("stdout_redirect nil, \"/no/such/folder/err\", true\npidfile \"/no/such/folder/pid\"\n" \
+                               "app { |env| env }")
+    assert_equal 1, status
+    assert_match(/err.*puma.rb:1\z/, lines["redirect"])
+    assert_equal ["abaca: puma.rb:1: stdout_redirect: cannot write /no/such/folder/err: No such file or directory",
+                  "abaca: puma.rb:2: pidfile: cannot write /no/such/folder/pid: No such file or directory"],
+                 err.lines(chomp: true)
+  end
+
   # The check runs beside a server that has these files, and changes none of them.
   def test_files_that_are_there
     Dir.mktmpdir do |folder|

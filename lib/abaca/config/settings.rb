@@ -298,10 +298,9 @@ module Abaca
         any(:logger, nil, "an object with `write`",
             "receives these lines; warnings and errors go to standard error",
             shown: "standard output", file: %i[custom_logger], level: :process)
-        any(:redirect, nil, "files for standard output and error, whether to append",
-            "files for both; HUP reopens them",
-            file: %i[stdout_redirect], level: :process, page: "signals.md",
-            flags: %w[--redirect-stdout --redirect-stderr --redirect-append --no-redirect-append])
+        setting(:redirect, nil, Types::Redirect.new, "files for both; HUP reopens them",
+                file: %i[stdout_redirect], level: :process, page: "signals.md",
+                flags: %w[--redirect-stdout --redirect-stderr --redirect-append --no-redirect-append])
 
         switch(:debug, false, "backtraces of errors at boot, and `log_level :debug`",
                level: :process, flag: ["--debug"])

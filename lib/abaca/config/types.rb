@@ -66,6 +66,31 @@ module Abaca
         def check(name, value, _others) = Values.text(name, value)
       end
 
+      # Where standard output and standard error go.
+      class Redirect < Any
+        STREAMS = { stdout: "standard output", stderr: "standard error" }.freeze
+        private_constant :STREAMS
+
+        def initialize = super("files for standard output and error, whether to append")
+
+        # @return [Hash{Symbol => Object}] `stdout`, `stderr` and `append`
+        def check(_name, value, _others)
+          return if value.nil?
+
+          files = STREAMS.to_h { |key, stream| [key, file(value[key], stream)] }
+          { **files, append: value[:append] ? true : false }.freeze
+        end
+
+        private
+
+        def file(path, stream)
+          Values.text(:stdout_redirect, path)
+        rescue ConfigError
+          hint = "; whether to append is the third argument" if [true, false].include?(path)
+          raise ConfigError, "stdout_redirect: a file for #{stream} is needed, not #{path.inspect}#{hint}", cause: nil
+        end
+      end
+
       # What a method checks.
       class Checked < Any
         # @param check [#call] takes the value

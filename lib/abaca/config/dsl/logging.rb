@@ -39,13 +39,7 @@ module Abaca
         # Sends standard output and standard error of the whole process to files. HUP reopens them. They are opened
         # when the process is in its `directory`, which may be set below or by a flag.
         def stdout_redirect(stdout = nil, stderr = nil, append = false) # rubocop:disable Style/OptionalBooleanParameter
-          [stdout, stderr].compact.each do |path|
-            directory = File.dirname(path)
-            next if File.directory?(directory) || !File.absolute_path?(path)
-
-            raise ArgumentError, "stdout_redirect: no directory #{directory}"
-          end
-          @abaca.set(:redirect, { stdout:, stderr:, append: }.freeze)
+          @abaca.set(:redirect, { stdout:, stderr:, append: })
         end
       end
     end
