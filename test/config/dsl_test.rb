@@ -296,6 +296,22 @@ class ConfigDslTest < Minitest::Test
     assert_match(/allow_underscore_headers false/, failure("allow_underscore_headers false"))
   end
 
+  # What a setting cannot use, and what Ruby says of it: the message has the name of the setting.
+  def test_values_of_another_kind
+    {
+      "bind 3000" => "puma.rb:1: bind: no implicit conversion of Integer into String (TypeError)",
+      "\nload nil" => "puma.rb:2: load: no implicit conversion of nil into String (TypeError)",
+      "max_keep_alive :x" => "puma.rb:1: max_keep_alive: can't convert Symbol into Float (TypeError)",
+      "port 1, true" => /\Apuma.rb:1: port: undefined method .delete_prefix' for .*true.* \(NoMethodError\)\z/,
+      "activate_control_app 'auto', true" =>
+        /\Apuma.rb:1: activate_control_app: undefined method .keys' for .*true.* \(NoMethodError\)\z/,
+      "rackup 1" => "puma.rb:1: rackup: a String is needed, not 1",
+      "rackup nil" => "puma.rb:1: rackup: a String is needed, not nil",
+      "set_default_host :any" => "puma.rb:1: default_host: a String is needed, not :any",
+      "Integer([])" => "puma.rb:1: can't convert Array into Integer (TypeError)"
+    }.each { |text, message| assert_operator message, :===, failure(text), text }
+  end
+
   def test_errors_of_the_file_itself
     assert_equal "puma.rb:2: divided by 0 (ZeroDivisionError)", failure("\n1 / 0")
     assert_match(/\Apuma\.rb:2: syntax error/, failure("\n)\n"))

@@ -24,9 +24,9 @@ module Abaca
         file_only(:port, "a port, and perhaps a host", "adds a TCP port",
                   shown: "`9292` when no place is given", flags: %w[-p --port])
         file_only(:clear_binds!, "", "forgets the places given so far")
-        any(:default_host, nil, "an address or a name", "where ports without a host listen",
-            shown: "`\"127.0.0.1\"` in development and test, else `\"0.0.0.0\"`",
-            file: %i[set_default_host], level: :process)
+        setting(:default_host, nil, Types::Text.new("an address or a name"), "where ports without a host listen",
+                shown: "`\"127.0.0.1\"` in development and test, else `\"0.0.0.0\"`",
+                file: %i[set_default_host], level: :process)
         file_only(:default_host, "", "returns what `set_default_host` was given")
         file_only(:ssl_bind, "a host, a port, options below", "adds a TCP port with TLS", page: "tls.md")
       end
@@ -36,7 +36,7 @@ module Abaca
                 "a certificate for all `ssl://` places, chosen by the name that a client asks for",
                 TLS.method(:certificates), file: %i[certificate], page: "tls.md",
                                            object: "`certificate`; an Array of Hashes like `{ cert:, key: }`")
-        setting(:tls_ticket_key_file, nil, Types::Path.new("a file with 32 bytes or more"),
+        setting(:tls_ticket_key_file, nil, Types::Text.new("a file with 32 bytes or more"),
                 "a secret that several hosts, or several starts, share, so that clients can resume their sessions",
                 page: "tls.md", shown: "a new one at each start")
         switch(:dev_tls, false, "in development, TCP ports speak TLS with a certificate of the gem `localhost`",
@@ -48,7 +48,8 @@ module Abaca
         any(:environment, "development", "a name; nil and `\"\"` change nothing",
             "the environment, which the app sees as `RACK_ENV`",
             level: :process, flag: ["-e", "--environment NAME"])
-        any(:rackup, "config.ru", "a file", "what is served", level: :process, flags: ["the argument"])
+        setting(:rackup, "config.ru", Types::Text.new("a file"), "what is served",
+                level: :process, flags: ["the argument"])
         any(:app, nil, "an app or a block", "what is served instead of a rackup file", level: :process)
         any(:directory, nil, "a folder",
             "the working directory; relative paths of app, pidfile and logs begin there",

@@ -61,9 +61,9 @@ module Abaca
         end
       end
 
-      # A path.
-      class Path < Any
-        def check(name, value, _others) = Values.text(name, value)
+      # A path, or another text.
+      class Text < Any
+        def check(name, value, _others) = Values.text(name, value) || refuse(name, "a String is", value)
       end
 
       # Where standard output and standard error go.

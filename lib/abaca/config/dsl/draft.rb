@@ -102,8 +102,10 @@ module Abaca
           # Its message begins with file and line.
           raise Located, e.message.lines.first.chomp
         rescue StandardError, ScriptError => e
-          text = e.is_a?(ConfigError) || e.is_a?(ArgumentError) ? e.message : "#{e.message} (#{e.class})"
-          raise Located, "#{[path, line_of(path, e.backtrace_locations)].compact.join(':')}: #{text.lines.first&.chomp}"
+          frames = e.backtrace_locations || []
+          index = frames.index { |frame| frame.path == path }
+          where = index ? "#{path}:#{frames[index].lineno}" : path
+          raise Located, "#{where}: #{text(e, (frames[index - 1] if index&.positive?))}"
         end
 
         private
@@ -115,8 +117,13 @@ module Abaca
           end
         end
 
-        def line_of(path, locations)
-          locations&.find { |location| location.path == path }&.lineno
+        # What Ruby says of a value does not name the setting: the frame that the file has called does.
+        def text(error, called)
+          message = error.message.lines.first.to_s.chomp
+          return message if error.is_a?(ConfigError) || error.is_a?(ArgumentError)
+
+          own = called&.path&.start_with?(__dir__) && DSL.public_method_defined?(called.base_label)
+          "#{"#{called.base_label}: " if own}#{message} (#{error.class})"
         end
 
         # A ConfigError that already has a place.
