@@ -47,15 +47,15 @@ module Abaca
     # @param config [Config]
     # @param log [Log]
     # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
-    # @param successor [Boolean] whether another program was in this process, whose state file stays
-    def initialize(launcher, config, log, slots:, successor: false)
+    # @param earlier [String, nil] the path of the state file that an earlier program of this process has written
+    def initialize(launcher, config, log, slots:, earlier: nil)
       @launcher = launcher
       @config = config
       @log = log
       @slots = slots
       @changes = {} # of settings, until the next start
       @fronts = []
-      @state = StateFile.new(config[:state_path], permission: config[:state_permission], written: successor)
+      @state = StateFile.new(config[:state_path], permission: config[:state_permission], earlier:)
     end
 
     # Listens. Before the app is loaded: what serves is forked from this process.
@@ -102,6 +102,9 @@ module Abaca
     #
     # @raise [ConfigError] if it cannot
     def open = @state.write(control_url: @url, token: @token)
+
+    # @return [String, nil] the path of the state file
+    def state_path = @state.path
 
     # Ends the server, while the next program of this process continues with its sockets: who connects from now on waits
     # for that. Clients that are connected are answered what they ask within a moment.

@@ -72,6 +72,9 @@ module Abaca
     # @return [Page, nil] that it shares with what serves
     def page = @slots&.page
 
+    # @return [Array<String, nil>] of Succession::FILES: their paths
+    def files = [@pidfile.path, @control.state_path]
+
     # @return [Array<String>] where it listens
     def urls = @listeners.urls
 
@@ -214,7 +217,7 @@ module Abaca
       @folder = @paths.folder
       @paths.use(:directory, "change to #{@folder}") { Dir.chdir(@folder) } if @folder
       @log = @paths.use(:redirect) { @output.open(pid: clustered?) }
-      @pidfile = Pidfile.new(@config[:pidfile], written: @succession.successor?)
+      @pidfile = Pidfile.new(@config[:pidfile], earlier: @succession.files[0])
       @plugins = Plugins.new(self, @config, @log)
       ENV["RACK_ENV"] = @config[:environment]
       @systemd = Systemd.new(@log, silent: @succession.stand_in?)

@@ -33,7 +33,7 @@ class SignaturesTest < Minitest::Test
     Launcher::HotRestart Launcher::Inherited Launcher::Messages Launcher::Origin Launcher::Succession Packages
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::Endings Launcher::FromPuma SchedulerClass
     Server::TLSListeners
-    Page::Files Profile PrunedBundle PumaConfiguration PumaErrors PumaGem PumaNames PumaOptions
+    Page::Files ProcessFile Profile PrunedBundle PumaConfiguration PumaErrors PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor
     WaitSamples Launcher::LastBeat Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile
     Launcher::Systemd Launcher::Title Launcher::Watched

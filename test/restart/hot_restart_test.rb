@@ -181,6 +181,22 @@ class HotRestartTest < Minitest::Test
     [kept, new].each { |path| refute_path_exists path }
   end
 
+  # Each of them is there until the new one is; relative ones begin in the old folder.
+  def test_changed_pidfile_and_state_file
+    server = boot_at("port 0, '127.0.0.1'\npidfile 'old.pid'\nstate_path 'old.state'")
+    assert_equal server.pid, Integer(File.read("#{@directory}/old.pid"))
+    FileUtils.mkdir("#{@directory}/run")
+    version!("2")
+    settings!("port 0, '127.0.0.1'\npidfile 'run/pid'\nstate_path '#{@directory}/run/state'")
+    restart(server)
+    assert_equal [[], server.pid], [Dir["#{@directory}/old.*"], Integer(File.read("#{@directory}/run/pid"))]
+    assert_match(/^pid: #{server.pid}$/, File.read("#{@directory}/run/state"))
+    settings!("port 0, '127.0.0.1'")
+    restart(server)
+    assert_empty Dir.children("#{@directory}/run")
+    assert_ends(server)
+  end
+
   # Files of an app that is deployed by changing a link, and a hook that has the last word on the environment.
   def test_link_environment_and_hook
     %w[one two].each { |release| release(release) }

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-require_relative "../atomic_file"
-require_relative "../errors"
+require_relative "../process_file"
 
 module Abaca
   class Control
     # The file that tells `abacactl` and other tools which process serves and where its control server is. Its format is
     # Puma's: a line for each, which is YAML too.
-    class StateFile
+    class StateFile < ProcessFile
       # Nobody but its owner reads a token.
       MODE_WITH_TOKEN = 0o600
       LINE = /\A(?<key>pid|control_url|control_auth_token|running_from): *(?<value>.+)/
@@ -24,13 +23,11 @@ module Abaca
         end
       end
 
-      # @param path [String, nil] nil: no file, and the methods do nothing
       # @param permission [Integer, nil] its mode; nil: what the umask leaves, or 0600 for a file with a token
-      # @param written [Boolean] whether an earlier program of this process may have written it
-      def initialize(path, permission: nil, written: false)
-        @path = path && File.expand_path(path)
+      # @param options [Hash{Symbol => Object}] as for ProcessFile
+      def initialize(path, permission: nil, **options)
+        super(path, **options)
         @permission = permission
-        @pid = Process.pid if written && path
       end
 
       # Writes the file in one piece: nobody reads half of it.
@@ -39,22 +36,14 @@ module Abaca
       # @param token [String, nil]
       # @raise [ConfigError] if it cannot be written
       def write(control_url: nil, token: nil)
-        return unless @path
-
         mode = @permission || (token ? MODE_WITH_TOKEN : 0o666 & ~File.umask)
-        AtomicFile.write(@path, text(control_url, token), mode:)
-        @pid = Process.pid
-      rescue SystemCallError => e
-        raise ConfigError, "cannot write the state file: #{e.message}"
-      end
-
-      # Removes the file if it is still this process's own: a call in a forked child, or after another server took over
-      # the file, has no effect.
-      def remove
-        AtomicFile.remove(@path) { self.class.read(@path)[:pid] == @pid } if @pid == Process.pid
+        put(text(control_url, token), mode, "state file") if @path
+        remove_earlier
       end
 
       private
+
+      def pid_in(path) = self.class.read(path)[:pid]
 
       def text(control_url, token)
         lines = { pid: Process.pid, control_url:, control_auth_token: token }.compact.map do |key, value|

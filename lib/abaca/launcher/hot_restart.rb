@@ -15,7 +15,8 @@ module Abaca
       # Signals that would end the process while Ruby boots again. Where they cannot be held, they are ignored.
       UNTIMELY = ["HUP", "USR1", "USR2", "TTIN", "TTOU", Signals::DUMP].freeze
       # What the next program must not find in its environment.
-      OWN = Regexp.union(*Succession::HEIRS, Succession::STAND_IN, Succession::SUCCESSOR, Succession::PAGE)
+      OWN = Regexp.union(*Succession::HEIRS, *Succession::FILES, Succession::STAND_IN, Succession::SUCCESSOR,
+                         Succession::PAGE)
       STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{OWN}|LISTEN_(?:FDS|PID|FDNAMES))\z/
       # What nobody shall read in the log.
       TOKEN = /(--control-token[ =])\S+/
@@ -126,7 +127,7 @@ module Abaca
 
       def successor(heirs, changes)
         page = @launcher.page&.fileno
-        environment = base.merge(changes, heirs.transform_values(&:to_s),
+        environment = base.merge(changes, heirs.transform_values(&:to_s), Succession::FILES.zip(@launcher.files).to_h,
                                  { Succession::SUCCESSOR => [@messages&.fileno, @pid].compact.join(" "),
                                    Succession::PAGE => page&.to_s })
         environment = @signals.for_next(environment) if @holds

@@ -15,6 +15,8 @@ module Abaca
       SUCCESSOR = "ABACA_SUCCESSOR"
       # What has listened beside the app: the control server, `metrics_port`, the dashboard.
       HEIRS = %w[CONTROL METRICS DASHBOARD].map { |name| "ABACA_INHERIT_#{name}" }.freeze
+      # Files of the last program: the pidfile, the state file.
+      FILES = %w[PIDFILE STATE_FILE].map { |name| "ABACA_INHERIT_#{name}" }.freeze
       # The page of the last program.
       PAGE = "ABACA_INHERIT_PAGE"
       # Messages of the two: a listener with its descriptors, signals were held, all is ready, and the end.
@@ -33,6 +35,9 @@ module Abaca
       # @return [Array<Control::Heir, nil>] of HEIRS: their places
       attr_reader :heirs
 
+      # @return [Array<String, nil>] of FILES: their paths
+      attr_reader :files
+
       # @return [Integer, nil] the stand-in's process, in its successor
       attr_reader :pid
 
@@ -40,6 +45,7 @@ module Abaca
       def initialize(env = ENV)
         @inherited = Inherited.new(env)
         @heirs = HEIRS.map { |name| (text = env.delete(name)) && Control::Heir.parse(text) }
+        @files = FILES.map { |name| env.delete(name) }
         @page = env.delete(PAGE)
         fd = env.delete(STAND_IN)
         @stand_in = !fd.nil?

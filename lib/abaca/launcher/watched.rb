@@ -20,7 +20,7 @@ module Abaca
         @pid = Process.pid
         @slots = make_slots
         @succession.carry(@slots.page, @log)
-        @control = Control.new(self, @config, @log, slots: @slots, successor: @succession.successor?)
+        @control = Control.new(self, @config, @log, slots: @slots, earlier: @succession.files[1])
         @control.begin(@succession.heirs)
       end
 
