@@ -324,4 +324,24 @@ class FramesTest < Minitest::Test
     assert_nil Abaca::Frames.top(nil)
     assert_equal ["#{LIBRARY}:2", "/x.ru:5"], Abaca::Frames.without_own(frames.values_at(0, 1, 2, 5))
   end
+
+  # Ruby gives a method of C that no line of Ruby has called the program's name: that of no file.
+  def test_methods_of_c_alone
+    { "puma:in 'Thread#keys'" => "'Thread#keys' (called from C)", "puma:in `keys'" => "`keys' (called from C)" }
+      .each do |frame, shown|
+        assert_equal [shown, shown], [Abaca::Frames.top([frame]), Abaca::Frames.place([frame])]
+        frames = ["#{LIBRARY}:2:in `a'", frame]
+        assert_equal "#{LIBRARY}:2:in `a'", Abaca::Frames.top(frames)
+        assert_equal ["#{LIBRARY}:2:in `a'", shown], Abaca::Frames.without_own(frames)
+        assert_equal shown, Abaca::Frames.top(["#{OWN}:1:in `a'", frame])
+      end
+    reader, writer = IO.pipe
+    thread = Thread.new(&reader.method(:read))
+    assert(eventually { thread.stop? })
+    assert_match(/\A[`'](?:IO#)?read' \(called from C\)\z/, Abaca::Frames.top(thread.backtrace))
+  ensure
+    writer&.close
+    thread&.join
+    reader&.close
+  end
 end
