@@ -103,6 +103,50 @@ class PageServingTest < Minitest::Test
     gate&.close
   end
 
+  # Nor is it in the app: it waits, in the figures, the history and its row.
+  def test_requests_that_wait_for_a_thread_wait
+    gate = Queue.new
+    running = serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1]) do
+      gate.pop
+      [200, {}, []]
+    end
+    clients = %w[/a /b /c].map do |path|
+      connect(running).tap { |client| client.write("POST #{path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n") }
+    end
+    now = -> { [@page.sums, running.server.stats].map { |all| all.values_at(:in_app, :waiting) } }
+    assert eventually { now.call == [[1, 2]] * 2 }, now.call
+    assert eventually { @slot.history(:seconds).last&.values_at(:in_app, :waiting) == [1, 2] }
+    waiting = @page.requests.select { |row| row[:state] == :queue }
+    assert_equal [["POST", "/b", :queued], ["POST", "/c", :queued]],
+                 waiting.map { |row| row.values_at(:method, :path, :mode) }
+    assert_equal 2, @page.states[:queue]
+    clients.pop.close # it has asked nothing
+    assert eventually { now.call == [[1, 1]] * 2 }, now.call
+    assert_equal 1, @page.states[:queue]
+    2.times { gate << true }
+    assert_equal [200] * 2, clients.map { |client| client.read.status }
+    assert eventually { now.call == [[0, 0]] * 2 }, now.call
+    assert_empty @page.requests
+  ensure
+    gate&.close
+  end
+
+  # Those that are rejected meanwhile give their rows back.
+  def test_rows_of_requests_that_got_no_thread
+    gate = Queue.new
+    running = serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1], queue_timeout: 1) do
+      gate.pop
+      [200, {}, []]
+    end
+    clients = Array.new(3) { connect(running).tap { |client| client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") } }
+    assert eventually { @page.states[:queue] == 2 }
+    assert_equal [503] * 2, clients.drop(1).map { |client| client.read.status }
+    assert_nil @page.states[:queue]
+    assert_equal 1, @page.sums[:in_app]
+  ensure
+    gate&.close
+  end
+
   def test_a_second_server_in_the_same_claim
     first = serve(slot: @slot.claim)
     2.times { ask(first) }

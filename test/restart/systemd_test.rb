@@ -83,7 +83,7 @@ class SystemdTest < Minitest::Test
 
   # Each look comes ten seconds after the last one.
   def test_what_counts_as_serving
-    figures = { waiting: 0, held: 0, in_app: 1, requests: 7 }
+    figures = { waiting: 0, held: 0, for_thread: 0, in_app: 1, requests: 7 }
     slot = Struct.new(:figures, :beat_age).new(figures, 0.5)
     time = 0
     liveness = Abaca::Launcher::Liveness.new(slot, 5, clock: -> { time += 10 })
@@ -93,7 +93,8 @@ class SystemdTest < Minitest::Test
     refute serves[] # one waits, there is room, and none was taken on
     assert serves[requests: 9]
     assert serves[held: 1] # by a pool of the app's
-    assert serves[held: 0, in_app: 5] # no room
+    assert serves[held: 0, for_thread: 1]
+    assert serves[for_thread: 0, in_app: 5] # no room
     refute serves[in_app: 4]
     assert serves[waiting: 0]
     slot.beat_age = 7

@@ -75,7 +75,6 @@ bool ab__exchange_has_left(ab_exchange *exchange) {
 
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits) {
   exchange->handed = waits;
-  if (!waits) ab__exchange_hide(exchange);
   if (ab__conn_is_unwanted(exchange->conn)) ab__conn_drop(exchange->conn);
 }
 
@@ -236,25 +235,41 @@ void ab_engine_show_opens(ab_engine *engine, ab_opens *opens) {
 /* The numbers of those in the application have no such bit. */
 #define QUEUED_ID ((uint64_t)1 << 63)
 
-static void show(ab_exchange *exchange) {
+static void show_as(ab_exchange *exchange, ab_view method, ab_view path) {
   ab_conn *conn = exchange->conn;
   ab_engine *engine = conn->engine;
-  if (!engine->rows || exchange->row) return;
   ab_row *row = exchange->row = ab_rows_take(engine->rows);
   if (!row) return;
-  ab_waiting waiting;
-  admission_describe(exchange, &waiting);
-  const char *space = memchr(waiting.line, ' ', waiting.len);
-  size_t method = space ? (size_t)(space - waiting.line) : waiting.len;
-  size_t path = space ? method + 1 : waiting.len;
   ab_nsec head = exchange->arrived - ab_exchange_buffered_for(exchange);
   ab_row_begin(row, &(ab_row_start){.id = QUEUED_ID | ++engine->row_id,
                                     .began = head - exchange->head_for,
                                     .state = AB_STATE_HEAD,
                                     .mode = AB_ROW_QUEUED,
-                                    .method = ab_row_method_of(waiting.line, method),
+                                    .method = ab_row_method_of(method.ptr, method.len),
                                     .peer = &conn->peer,
-                                    .path = {waiting.line + path, waiting.len - path}});
+                                    .path = path});
   ab_row_turn(row, AB_STATE_BODY, head);
   ab_row_turn(row, AB_STATE_QUEUE, exchange->arrived);
+}
+
+static void show(ab_exchange *exchange) {
+  if (!exchange->conn->engine->rows || exchange->row) return;
+  ab_waiting waiting;
+  admission_describe(exchange, &waiting);
+  const char *space = memchr(waiting.line, ' ', waiting.len);
+  size_t method = space ? (size_t)(space - waiting.line) : waiting.len;
+  size_t path = space ? method + 1 : waiting.len;
+  show_as(exchange, (ab_view){waiting.line, method},
+          (ab_view){waiting.line + path, waiting.len - path});
+}
+
+void ab_exchange_await_thread(ab_exchange *exchange, ab_view method, ab_view path) {
+  ab_engine *engine = exchange->conn->engine;
+  AB_NOW(engine, for_thread, 1);
+  if (engine->rows && !exchange->row) show_as(exchange, method, path);
+}
+
+void ab_exchange_end_wait(ab_exchange *exchange) {
+  AB_NOW(exchange->conn->engine, for_thread, -1u);
+  ab__exchange_hide(exchange);
 }

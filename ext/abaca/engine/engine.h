@@ -460,6 +460,10 @@ void ab_engine_show_opens(ab_engine *engine, ab_opens *opens);
 /* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
  * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);
+/* [locked] It waits for a thread, which figures and a row of the queue show. */
+void ab_exchange_await_thread(ab_exchange *exchange, ab_view method, ab_view path);
+/* [locked] ... and no longer. */
+void ab_exchange_end_wait(ab_exchange *exchange);
 /* [locked] Counts a request that was taken as given to the application. False takes that back: the
  * request has to wait for a thread first, or is rejected. */
 void ab_engine_count_begun(ab_engine *engine, bool begun);

@@ -41,6 +41,14 @@ ab_figures ab_figures_load(const ab_figures *from) {
   return to;
 }
 
+void ab_figures_put_back(ab_figures *figures) {
+  /* The words of a copy may be of different moments. */
+  uint32_t in_app = figures->in_app, back = figures->for_thread;
+  if (back > in_app) back = in_app;
+  figures->in_app -= back;
+  figures->waiting += back;
+}
+
 void ab_figures_add(ab_figures *sum, const ab_figures *one) {
   AB_FIGURES(ADD, ADD)
 }

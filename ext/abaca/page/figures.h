@@ -75,9 +75,9 @@ typedef struct ab_figures {
 
   uint64_t rejected[AB_REJECT_COUNT];
   uint32_t taken_over; /* of `detached`, those that were open when they were last looked at */
-  uint32_t unused;
-  ab_nsec turned; /* when the engine turned last, on whatever thread; not in the table below */
-  ab_nsec due;    /* when the request taken last should be over; 0: the engine waits for events */
+  uint32_t for_thread; /* of `in_app`, those that wait for a thread now */
+  ab_nsec turned;      /* when the engine turned last, on whatever thread; not in the table below */
+  ab_nsec due; /* when the request taken last should be over; 0: the engine waits for events */
 
   uint64_t moved_out; /* connections that went to other workers, with requests that waited */
   uint64_t moved_in;  /* ... that came from them */
@@ -122,6 +122,7 @@ typedef struct ab_figures {
   COUNTER(rejected[AB_REJECT_SHUTDOWN], 152, 8)                                                    \
   COUNTER(rejected[AB_REJECT_NO_FIBER], 160, 8)                                                    \
   GAUGE(taken_over, 168, 4)                                                                        \
+  GAUGE(for_thread, 172, 4)                                                                        \
   COUNTER(moved_out, 192, 8)                                                                       \
   COUNTER(moved_in, 200, 8)                                                                        \
   GAUGE(pressure, 208, 4)                                                                          \
@@ -161,6 +162,9 @@ const char *ab_rejection_name(enum ab_rejection why);
 
 /* A copy of what another thread or process is writing: each word is one that was there. */
 ab_figures ab_figures_load(const ab_figures *from);
+/* For whoever shows them: a request that waits for a thread is not in the application, though the
+ * engine has handed it over. */
+void ab_figures_put_back(ab_figures *figures);
 /* Adds counters and what there is now. */
 void ab_figures_add(ab_figures *sum, const ab_figures *one);
 /* Takes the counters of `before` off. */

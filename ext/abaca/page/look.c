@@ -60,6 +60,7 @@ ab_history_totals ab_page_totals(const ab_page_parts *parts) {
   const ab_page_app *app = &parts->slot->app;
   const ab_page_process *process = &parts->slot->process;
   ab_figures figures = ab_figures_load(&parts->slot->figures);
+  ab_figures_put_back(&figures);
   ab_history_totals totals = {
       .requests = AB_GET(app->ended),
       .failed = AB_GET(app->failed),

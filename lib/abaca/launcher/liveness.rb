@@ -32,8 +32,10 @@ module Abaca
 
       private
 
-      # Those that are held wait for the app.
-      def waits?(figures) = figures[:waiting] > figures[:held] && figures[:in_app] < @places
+      # Those that are held wait for the app, others for a thread.
+      def waits?(figures)
+        figures[:waiting] > figures[:held] + figures[:for_thread] && figures[:in_app] < @places
+      end
     end
   end
 end

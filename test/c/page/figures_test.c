@@ -36,4 +36,16 @@ CHECK_CASE(a_status_that_is_none_of_them_is_another) {
   CHECK_INT(1, ab_figures_load(&sum).faults[AB_FAULT_OTHER]);
 }
 
+/* The words of a copy may be of different moments. */
+CHECK_CASE(what_waits_for_a_thread_waits) {
+  ab_figures figures = {.in_app = 7, .waiting = 2, .for_thread = 3};
+  ab_figures_put_back(&figures);
+  CHECK_INT(4, figures.in_app);
+  CHECK_INT(5, figures.waiting);
+  figures = (ab_figures){.in_app = 1, .for_thread = 3};
+  ab_figures_put_back(&figures);
+  CHECK_INT(0, figures.in_app);
+  CHECK_INT(1, figures.waiting);
+}
+
 CHECK_MAIN()

@@ -13,7 +13,9 @@ static VALUE rejections(const ab_figures *figures) {
   return hash;
 }
 
-void ab_put_figures(VALUE hash, const ab_figures *figures) {
+void ab_put_figures(VALUE hash, const ab_figures *counted) {
+  ab_figures copy = *counted, *figures = &copy;
+  ab_figures_put_back(figures);
   put_count(hash, "accepted", figures->accepted);
   put_count(hash, "refused", figures->refused);
   put_count(hash, "requests", figures->requests);
@@ -36,6 +38,7 @@ void ab_put_figures(VALUE hash, const ab_figures *figures) {
   put_count(hash, "in_app", figures->in_app);
   put_count(hash, "waiting", figures->waiting);
   put_count(hash, "held", figures->held);
+  put_count(hash, "for_thread", figures->for_thread);
   put_count(hash, "queued", figures->queued);
   put_count(hash, "left", figures->left);
   put_count(hash, "gathering", figures->bodies.coming);

@@ -544,3 +544,9 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own) {
   set_own(builder, fill(builder, env), own);
 }
+
+ab_view ab_env_text(const ab_env_builder *builder, VALUE env, enum ab_env_string key) {
+  VALUE text = rb_hash_lookup(env, builder->strings[key]);
+  if (!RB_TYPE_P(text, T_STRING)) return (ab_view){"", 0};
+  return (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
+}

@@ -112,5 +112,7 @@ typedef struct ab_env_own {
 VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_request *request,
                    const ab_env_own *own, VALUE *path);
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own);
+/* The value of that key in an env, while that is there; empty: it is not a String. */
+ab_view ab_env_text(const ab_env_builder *builder, VALUE env, enum ab_env_string key);
 
 #endif

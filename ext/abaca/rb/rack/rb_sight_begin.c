@@ -6,9 +6,7 @@
 #include "rb/rack/rb_sight.h"
 
 static ab_view text_of(const ab_call *call, enum ab_env_string key) {
-  VALUE text = rb_hash_lookup(call->env, call->rack->env.strings[key]);
-  if (!RB_TYPE_P(text, T_STRING)) return (ab_view){"", 0};
-  return (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
+  return ab_env_text(&call->rack->env, call->env, key);
 }
 
 /* What is in the env stays there: nothing of the app has had it. */

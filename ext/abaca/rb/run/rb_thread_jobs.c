@@ -25,15 +25,30 @@ void ab__threads_call_idle(ab_thread_pool *pool) {
   ab__threads_unlock(pool);
 }
 
-/* Tells the engine whether the job waits. When all threads are there, a client that leaves
+static ab_view text_of(const ab_thread_pool *pool, const ab_job *job, enum ab_env_string key) {
+  return ab_env_text(&pool->run->rack.env, job->taken.env, key);
+}
+
+/* The job waits for a thread, or no longer. When all threads are there, a client that leaves
  * meanwhile has asked nothing. */
 static void hand_over(ab_thread_pool *pool, ab_job *job, bool waits) {
   ab_engine *engine = pool->run->rack.engine;
+  ab_exchange *exchange = job->taken.exchange;
+  ab_view method = {"", 0}, path = method;
+  if (waits) {
+    method = text_of(pool, job, AB_ENV_REQUEST_METHOD);
+    path = text_of(pool, job, AB_ENV_PATH_INFO);
+  }
   bool told = waits ? ab__threads_is_grown(pool) : job->waits;
   job->waits = waits && told;
   ab_engine_lock(engine);
   ab_engine_count_begun(engine, !waits);
-  if (told) ab_exchange_hand_over(job->taken.exchange, waits);
+  if (waits) {
+    ab_exchange_await_thread(exchange, method, path);
+  } else {
+    ab_exchange_end_wait(exchange);
+  }
+  if (told) ab_exchange_hand_over(exchange, waits);
   ab_engine_unlock(engine);
 }
 
@@ -68,8 +83,12 @@ ab_job *ab__threads_take_job(ab_worker *worker) {
 /* --- requests that wait for a thread --- */
 
 static void drop_job(ab_thread_pool *pool, ab_job *job) {
+  ab_engine *engine = pool->run->rack.engine;
   ab_list_remove(&job->link);
   pool->job_count--;
+  ab_engine_lock(engine);
+  ab_exchange_end_wait(job->taken.exchange);
+  ab_engine_unlock(engine);
   ab_free(&ab_mem_libc, job);
 }
 

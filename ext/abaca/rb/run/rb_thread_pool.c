@@ -136,10 +136,9 @@ ab_thread_pool_stats ab_thread_pool_get_stats(ab_thread_pool *pool) {
   stats.leads = pool->led;
   stats.threads = pool->live;
   stats.busy = pool->busy;
-  stats.jobs = (uint32_t)pool->job_count;
   stats.queued = pool->queued;
   stats.gone = pool->gone;
-  stats.waiting = pool->led ? ab_engine_get_stats(pool->run->rack.engine).waiting : stats.jobs;
+  stats.waiting = pool->led ? ab_engine_get_stats(pool->run->rack.engine).waiting : pool->job_count;
   return stats;
 }
 

@@ -19,7 +19,6 @@ typedef struct ab_thread_pool_stats {
   bool leads; /* there is no loop */
   uint32_t min, max;
   uint32_t threads, busy, waiting; /* now: threads; those in the app; requests that wait for one */
-  uint32_t jobs;                   /* of these, those that the engine has handed over already */
   uint64_t queued;                 /* of those that were handed over so far, how many had to wait */
   uint64_t gone;                   /* ... and how many clients went away before */
 } ab_thread_pool_stats;

@@ -12,14 +12,6 @@ static void put_count(VALUE hash, const char *name, uint64_t value) {
   ab_put(hash, name, ULL2NUM(value));
 }
 
-/* A request that waits for a thread is not in the app, though the engine has handed it over. */
-static void put_back(ab_figures *stats, const ab_thread_pool_stats *threads) {
-  stats->in_app -= threads->jobs;
-  stats->waiting += threads->jobs;
-  stats->queued += threads->queued;
-  stats->left += threads->gone;
-}
-
 static uint64_t slow_now(const ab_slow *slow) {
   const ab_slow_kind *fibers = &slow->fibers, *threads = &slow->threads;
   uint64_t aside = (uint64_t)fibers->aside_count + threads->aside_count;
@@ -98,7 +90,8 @@ static VALUE server_stats(VALUE self) {
   /* What waits in the engine waits for whatever leads. */
   uint64_t for_fiber = threads.leads ? 0 : stats.queued;
   uint64_t for_thread = threads.leads ? stats.queued : threads.queued;
-  put_back(&stats, &threads);
+  stats.queued += threads.queued; /* the engine does not know of these */
+  stats.left += threads.gone;
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   ab_put_figures(result, &stats);
