@@ -288,11 +288,12 @@ class ConfigTest < Minitest::Test
 
       threads 1, 4
       before_fork { [sizes, @config.options[:persistent_timeout], @config.environment, @config.options[:nonsense]] }
+      before_fork { @config.options[:binds] }
       workers 9
     RUBY
     config = load({ workers: 3, environment: "staging" }, files: [path], env: { "PUMA_PERSISTENT_TIMEOUT" => "11" })
     load(files: []) # another one
-    assert_equal [12, 11, "staging", nil], config.hooks(:before_fork).first.call
+    assert_equal [[12, 11, "staging", nil], ["tcp://0.0.0.0:9292"]], config.hooks(:before_fork).map(&:call)
   end
 
   private

@@ -25,7 +25,9 @@ module Abaca
     # @param config [Config]
     # @param own [Hash{Symbol => Object}] known better elsewhere
     # @return [PumaOptions]
-    def self.of(config, own: {}) = new(config.plugins.kept, own:) { |name| config[name] }
+    def self.of(config, own: {})
+      new(config.plugins.kept, own:) { |name| name == :binds ? config.binds : config[name] }
+    end
 
     # @return [Hash{Symbol => Object}] what plugins and gems have set
     attr_reader :kept
