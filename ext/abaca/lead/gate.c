@@ -22,6 +22,9 @@
 #define HARDLY 20
 /* ... and is looked at no more often than this: it takes system calls to know. */
 #define BLOCK_LOOK (2 * AB_NSEC_PER_MS)
+/* One that has given up the interpreter's lock for less is about to want it back: nothing begins in
+ * the pauses of a page that is compressed piece by piece. */
+#define GONE_TIME (2 * AB_NSEC_PER_MS)
 /* The first one that is parked looks so often whether the interpreter's lock is of use to others,
  * and goes on when the process has computed for the longer time without anything heavy. */
 #define TICK     AB_NSEC_PER_MS
@@ -130,9 +133,10 @@ void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level) {
 static bool computes(const ab_contender *contender, uint64_t beat) {
   if (!gate_is_away(beat)) return false;
   if (is_parked(contender) || contender->woken || contender->goes_on) return true;
-  uint8_t grip = atomic_load(&contender->grip);
-  if (grip == AB_GRIP_GONE || atomic_load(&contender->pulse->starved)) return false;
-  return grip == AB_GRIP_WANTS || contender->beat != beat || !contender->blocks;
+  if (atomic_load(&contender->pulse->starved)) return false;
+  uint32_t grip = atomic_load(&contender->grip);
+  if (AB_GRIP_MASK & grip) return !contender->gone || contender->grip_seen != grip;
+  return contender->beat != beat || !contender->blocks;
 }
 
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self) {
@@ -180,15 +184,22 @@ static void look_for_block(ab_contender *contender, ab_nsec used, ab_nsec now) {
   contender->looked = now;
 }
 
-/* It waits for the interpreter's lock: there is nothing new, and it takes system calls to know. */
-static bool stands_still(const ab_contender *contender) {
-  return is_parked(contender) || atomic_load(&contender->grip) == AB_GRIP_WANTS ||
-         atomic_load(&contender->pulse->starved);
+/* Returns whether it may compute: not while it waits for the interpreter's lock. */
+static bool look_at_grip(ab_contender *contender, ab_nsec now) {
+  uint32_t grip = atomic_load(&contender->grip);
+  if (grip != contender->grip_seen) {
+    contender->grip_seen = grip;
+    contender->grip_since = now;
+  }
+  bool gone = (grip & AB_GRIP_MASK) == AB_GRIP_GONE;
+  contender->gone = gone && now - contender->grip_since >= GONE_TIME;
+  return (grip & AB_GRIP_MASK) != AB_GRIP_WANTS && !atomic_load(&contender->pulse->starved);
 }
 
 static void gate_look_at(ab_contender *contender, ab_nsec now) {
   uint64_t beat = beat_of(contender);
-  if (!gate_is_away(beat) || stands_still(contender)) return;
+  /* Of one that cannot compute there is nothing new, and it takes system calls to know. */
+  if (!gate_is_away(beat) || is_parked(contender) || !look_at_grip(contender, now)) return;
   ab_nsec used = ab_os_thread_clock_read(&contender->clock);
   if (!contender->woken && used != contender->slice_from) contender->goes_on = false;
   if (contender->beat != beat) {

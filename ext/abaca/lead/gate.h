@@ -19,9 +19,10 @@
 
 /* What a thread does with the interpreter's lock, as far as the interpreter says. */
 enum ab_grip {
-  AB_GRIP_HAS,  /* or nothing is said */
-  AB_GRIP_GONE, /* it has given it up, in a call that waits */
-  AB_GRIP_WANTS /* it waits for it */
+  AB_GRIP_HAS,   /* or nothing is said */
+  AB_GRIP_GONE,  /* it has given it up, in a call that waits or computes without it */
+  AB_GRIP_WANTS, /* it waits for it */
+  AB_GRIP_MASK
 };
 
 /* A thread that runs requests. It computes while its pulse is away and not starved. */
@@ -31,7 +32,7 @@ typedef struct ab_contender {
   /* The beat in which it runs something known to be heavy, and the level. Partner: level_of. */
   _Atomic uint64_t beat_claimed;
   _Atomic uint8_t level_claimed;
-  _Atomic uint8_t grip; /* enum ab_grip */
+  _Atomic uint32_t grip; /* enum ab_grip; above it, how often it has changed */
 
   /* The rest is guarded by the gate's lock. */
   ab_os_thread_clock clock;
@@ -41,6 +42,9 @@ typedef struct ab_contender {
   ab_nsec looked;        /* the time of that */
   bool blocks;           /* it had hardly computed since the look before */
   bool blocked;          /* so it was at some look of the beat */
+  uint32_t grip_seen;    /* at the last look, ... */
+  ab_nsec grip_since;    /* since this time */
+  bool gone;             /* and so for long enough: it is in nobody's way */
   ab_nsec parked_for;    /* the time in which it was ever parked, ... */
   ab_nsec parked_before; /* ... and before that beat */
 
@@ -79,6 +83,13 @@ void ab_gate_part_for_once(ab_contender *self);
 
 /* In the beat that has begun the calling thread runs a request of this level. */
 void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level);
+
+/* Any thread may tell what the contender does with the interpreter's lock, one at a time. */
+static inline void ab_gate_tell_grip(ab_contender *contender, enum ab_grip grip) {
+  uint32_t before = atomic_load_explicit(&contender->grip, memory_order_relaxed);
+  uint32_t count = (before & ~(uint32_t)AB_GRIP_MASK) + AB_GRIP_MASK + 1;
+  atomic_store(&contender->grip, count | grip);
+}
 
 /* Requests may begin that are below this level: AB_LEVELS: all; the lightest may always. */
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self);

@@ -74,6 +74,14 @@ CHECK_CASE(what_is_begun_is_ended_first) {
   stage_fini(&s);
 }
 
+/* Without the interpreter's lock for long enough. */
+static void go(stage *s, ab_contender *contender) {
+  ab_gate_tell_grip(contender, AB_GRIP_GONE);
+  ab_gate_look(&s->gate);
+  nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  ab_gate_look(&s->gate);
+}
+
 CHECK_CASE(one_that_wants_the_lock_is_in_the_way) {
   stage s;
   stage_init(&s);
@@ -82,19 +90,22 @@ CHECK_CASE(one_that_wants_the_lock_is_in_the_way) {
   add(&s, &one, &pulse, 2);
   add(&s, &two, &pulse2, 2);
   atomic_store(&s.gate.shut, 2);
-  atomic_store(&one.grip, AB_GRIP_GONE);
+  go(&s, &one);
   CHECK_INT(2, ab_gate_below(&s.gate, NULL));
   CHECK(!ab_gate_has_opened(&s.gate));
-  atomic_store(&two.grip, AB_GRIP_GONE);
+  go(&s, &two);
   CHECK_INT(AB_LEVELS, ab_gate_below(&s.gate, NULL));
   CHECK(ab_gate_has_opened(&s.gate));
-  atomic_store(&one.grip, AB_GRIP_WANTS);
+  ab_gate_tell_grip(&one, AB_GRIP_WANTS);
   CHECK_INT(2, ab_gate_below(&s.gate, NULL));
   CHECK(!ab_gate_has_opened(&s.gate));
-  atomic_store(&one.grip, AB_GRIP_HAS);
+  ab_gate_tell_grip(&one, AB_GRIP_HAS);
+  CHECK_INT(2, ab_gate_below(&s.gate, NULL));
+  ab_gate_tell_grip(&one, AB_GRIP_GONE); /* just now */
+  ab_gate_look(&s.gate);
   CHECK_INT(2, ab_gate_below(&s.gate, NULL));
   atomic_store(&s.gate.shut, 0); /* nothing was left to wait */
-  atomic_store(&one.grip, AB_GRIP_GONE);
+  go(&s, &one);
   CHECK(!ab_gate_has_opened(&s.gate));
   ab_gate_part(&s.gate, &two);
   ab_gate_part(&s.gate, &one);
@@ -190,9 +201,9 @@ CHECK_CASE(it_sees_what_computes_and_what_blocks) {
     if (opened || ab_gate_used(&s.gate, &idle.contender, beat) != UINT64_MAX) continue;
     opened = true;
     CHECK_INT(AB_LEVELS, ab_gate_below(&s.gate, &busy.contender));
-    atomic_store(&idle.contender.grip, AB_GRIP_WANTS); /* it waits for the interpreter's lock */
+    ab_gate_tell_grip(&idle.contender, AB_GRIP_WANTS); /* it waits for the interpreter's lock */
     CHECK_INT(2, ab_gate_below(&s.gate, &busy.contender));
-    atomic_store(&idle.contender.grip, AB_GRIP_HAS);
+    ab_gate_tell_grip(&idle.contender, AB_GRIP_HAS);
   }
   CHECK(rose);   /* it was not known to be heavy */
   CHECK(opened); /* it was, and waits */

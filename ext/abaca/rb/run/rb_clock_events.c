@@ -126,21 +126,13 @@ static enum ab_grip grip_after(rb_event_flag_t event) {
   return event == RUBY_INTERNAL_THREAD_EVENT_READY ? AB_GRIP_WANTS : AB_GRIP_HAS;
 }
 
-/* While something heavy has given up the GVL, others may begin, unless another wants it. */
-static void tell_gate(ab_driver *driver, rb_event_flag_t event) {
-  ab_contender *contender = &driver->runner.participant.contender;
-  enum ab_grip grip = grip_after(event);
-  atomic_store(&contender->grip, (uint8_t)grip);
-  if (grip == AB_GRIP_GONE && ab_gate_level(contender) > 0) ab_rack_tell_opened(&driver->run->rack);
-}
-
 static void thread_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *data,
                          void *ctx) {
   ab_clock_events *events = ctx;
   if (!events->run || ab_rack_forked(&events->run->rack)) return;
   ab_driver *driver = driver_of(events, data);
   if (!driver || driver->run != events->run) return;
-  tell_gate(driver, event);
+  ab_gate_tell_grip(&driver->runner.participant.contender, grip_after(event));
   if (driver->loop) {
     const ab_work *work = ab_loop_work(driver->loop);
     if (work) turn_work(work, event);
