@@ -460,9 +460,9 @@ void ab_engine_show_opens(ab_engine *engine, ab_opens *opens);
 /* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
  * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);
-/* [locked] It waits for a thread, which figures and a row of the queue show. */
+/* [locked] The request waits for a thread; figures and a row of the queue show that. */
 void ab_exchange_await_thread(ab_exchange *exchange, ab_view method, ab_view path);
-/* [locked] ... and no longer. */
+/* [locked] It no longer waits for a thread. */
 void ab_exchange_end_wait(ab_exchange *exchange);
 /* [locked] Counts a request that was taken as given to the application. False takes that back: the
  * request has to wait for a thread first, or is rejected. */

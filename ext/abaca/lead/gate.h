@@ -19,7 +19,7 @@
 
 /* What a thread does with the interpreter's lock, as far as the interpreter says. */
 enum ab_grip {
-  AB_GRIP_HAS,   /* or nothing is said */
+  AB_GRIP_HAS,   /* it has it, or the interpreter does not say */
   AB_GRIP_GONE,  /* it has given it up, in a call that waits or computes without it */
   AB_GRIP_WANTS, /* it waits for it */
   AB_GRIP_MASK
@@ -42,9 +42,9 @@ typedef struct ab_contender {
   ab_nsec looked;        /* the time of that */
   bool blocks;           /* it had hardly computed since the look before */
   bool blocked;          /* so it was at some look of the beat */
-  uint32_t grip_seen;    /* at the last look, ... */
-  ab_nsec grip_since;    /* since this time */
-  bool gone;             /* and so for long enough: it is in nobody's way */
+  uint32_t grip_seen;    /* `grip` at the last look */
+  ab_nsec grip_since;    /* the time when a look first saw that */
+  bool gone;             /* that is AB_GRIP_GONE for long enough: nothing waits for the thread */
   ab_nsec parked_for;    /* the time in which it was ever parked, ... */
   ab_nsec parked_before; /* ... and before that beat */
 
@@ -84,7 +84,7 @@ void ab_gate_part_for_once(ab_contender *self);
 /* In the beat that has begun the calling thread runs a request of this level. */
 void ab_gate_claim(ab_gate *gate, ab_contender *self, uint8_t level);
 
-/* Any thread may tell what the contender does with the interpreter's lock, one at a time. */
+/* The contender does this with the interpreter's lock. Any thread, but one at a time. */
 static inline void ab_gate_tell_grip(ab_contender *contender, enum ab_grip grip) {
   uint32_t before = atomic_load_explicit(&contender->grip, memory_order_relaxed);
   uint32_t count = (before & ~(uint32_t)AB_GRIP_MASK) + AB_GRIP_MASK + 1;
@@ -94,7 +94,7 @@ static inline void ab_gate_tell_grip(ab_contender *contender, enum ab_grip grip)
 /* Requests may begin that are below this level: AB_LEVELS: all; the lightest may always. */
 uint8_t ab_gate_below(ab_gate *gate, const ab_contender *self);
 
-/* Has the leader left requests to wait, and more may begin now? */
+/* Has the leader left requests to wait, and may one of them begin now? */
 bool ab_gate_has_opened(ab_gate *gate);
 
 /* Has light work gone on for long enough while nothing heavy had begun, so that something heavy is

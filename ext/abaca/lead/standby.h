@@ -20,7 +20,7 @@ typedef struct ab_standby_options {
                          * that leads. 0: loops lead, and the standby takes the lead from them */
 } ab_standby_options;
 
-/* How a stall was. A thread that was parked for lighter requests meanwhile delayed nobody. */
+/* A stall that is over. */
 typedef struct ab_stall_end {
   uint64_t beat;
   ab_nsec length;   /* without the time in which it was parked */

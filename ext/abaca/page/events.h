@@ -7,7 +7,7 @@
 
 #define AB_PAGE_EVENTS     256
 #define AB_PAGE_EVENT_TEXT 80
-/* It was not over yet. */
+/* A bit of `time`: the event is not over. */
 #define AB_PAGE_EVENT_LASTS ((ab_nsec)1 << 63)
 
 /* The order is a part of the page's layout. */
@@ -51,7 +51,7 @@ _Static_assert(sizeof(ab_page_event) == 128, "events fill cache lines");
  * others gives its event up. Returns the event's number. */
 uint64_t ab_page_event_write(ab_page_event *events, uint32_t count, uint64_t *next,
                              const ab_page_event *facts, ab_view text);
-/* Event n, which lasted, has taken that time. What is there in its place by now stays as it is. */
+/* Event n is over. Does nothing if a later event has its place. */
 void ab_page_event_end(ab_page_event *events, uint32_t count, uint64_t n, ab_nsec time,
                        ab_nsec computed);
 /* Copies event n, from 0 below *next; false if it was overwritten, or is not whole. */

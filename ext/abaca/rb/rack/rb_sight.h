@@ -71,7 +71,8 @@ void ab_sight_replies(ab_call *call, uint64_t bytes);
 void ab_sight_unsent(const ab_call *call);
 /* It is over, for a call with a row. Its last turn has been charged. */
 void ab_sight_end(ab_call *call);
-/* Requests in flight get the route that is known by now. With the GVL, each second. */
+/* Sets the route in the rows of requests in flight, where it is known by now. Called each second,
+ * with the GVL. */
 void ab_sight_show_routes(const ab_rack *rack);
 
 /* Its own row is anybody's again. */

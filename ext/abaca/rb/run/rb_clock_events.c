@@ -121,6 +121,9 @@ static void turn_call(ab_call *call, rb_event_flag_t event) {
   ab_line_shows_call(call, runs ? AB_STATE_RUN : state, now);
 }
 
+/* Ruby 3.3 and 3.4 do not tell that a wait is over if an interrupt ended it before it began. The
+ * thread then counts as gone until Ruby switches to another one and back: for a time slice at most,
+ * if another one wants the GVL. */
 static enum ab_grip grip_after(rb_event_flag_t event) {
   if (event == RUBY_INTERNAL_THREAD_EVENT_SUSPENDED) return AB_GRIP_GONE;
   return event == RUBY_INTERNAL_THREAD_EVENT_READY ? AB_GRIP_WANTS : AB_GRIP_HAS;

@@ -1,8 +1,8 @@
 /* What requests compute, by their routes (engine/route_stats.h). The order in which requests wait
  * (engine/queue.h) and which may compute side by side (lead/gate.h) follow from it. A request that
  * got a route when it was taken is measured by its work (rb_work.c), on a thread by the thread's
- * clock. While no route is heavy, requests get none, and one that has run for long is noticed when
- * it ends. */
+ * clock. While no route is heavy, no request gets a route, and one that has run for long is noticed
+ * when it ends. */
 #ifndef AB_RB_COSTS_H
 #define AB_RB_COSTS_H
 

@@ -55,7 +55,7 @@ typedef struct shown {
   ab_addr peer; /* that it waits for */
 } shown;
 
-/* Shows that, and returns what it showed before. */
+/* Shows `next`, and returns what the request showed before. */
 static shown show_call(ab_call *call, const shown *next) {
   uint8_t *said = call->work ? &call->work->said : &call->said;
   shown before = {.said = *said};
@@ -76,7 +76,7 @@ static void park_thread(parking *p) {
  * it does. */
 static void park_driver(ab_driver *driver, parking *p) {
   ab_call *call = ab_stalls_current_call(driver);
-  /* Whatever Ruby tells meanwhile (rb_clock_events.c). */
+  /* It waits for the GVL, whatever Ruby tells meanwhile (rb_clock_events.c). */
   shown before, parked = {.said = AB_STATE_GVL, .state = AB_STATE_GVL};
   if (call) before = show_call(call, &parked);
   park_thread(p);

@@ -95,10 +95,10 @@ static bool is_own(const ab_run *run, const ab_pulse *pulse) {
   return ab_driver_of_participant(AB_CONTAINER_OF(found, ab_participant, pulse))->run == run;
 }
 
-/* Has this loop just come back from a collection as good as a stall, by CPU time, since a machine
- * that is busy with others is no fiber's fault? Nothing else could have run
- * meanwhile, and a spare loop would only make more fibers. Once in a beat, since a fiber that
- * computes may cause one after the other. */
+/* Has this loop just come back from a collection that took as long as a stall? Nothing else could
+ * have run meanwhile, and a spare loop would only make more fibers. By CPU time: a machine that is
+ * busy with others is no fiber's fault. Once in a beat, since a fiber that computes may cause one
+ * after the other. */
 static void excuse(ab_run *run) {
   ab_stalls *stalls = &run->stalls;
   const ab_pulse *pulse = current_pulse();

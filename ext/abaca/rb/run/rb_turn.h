@@ -14,8 +14,8 @@ static inline bool ab_turn_leads(ab_driver *driver) {
 /* The leader leaves requests of this level and above to wait, if there are any: it is told when
  * they may begin. Without the GVL too. */
 void ab_turn_leaves(ab_run *run, uint8_t below);
-/* For how long others have had the processor since the driver's thread last looked for events. In a
- * call that blocks it has kept its loop by itself. */
+/* For how long others have had the processor since the driver's thread last looked for events; 0 if
+ * it was in a call that blocks, since then it kept its loop itself. */
 static inline ab_nsec ab_turn_lost(ab_driver *driver) {
   return ab_gate_lost_here(&driver->run->rack.lead.gate, &driver->runner.participant.contender,
                            false);
