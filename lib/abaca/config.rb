@@ -108,7 +108,7 @@ module Abaca
     # @return [Array<Bind>]
     attr_reader :binds
 
-    # @return [Array<String>] what whoever looks at the configuration should know, and is no news at each start
+    # @return [Array<String>] what `--check-config` says beside the warnings, and a start does not
     def remarks = NotDone.remarks(self)
 
     # @return [Boolean] whether workers are forked from the first one

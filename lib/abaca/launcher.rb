@@ -69,7 +69,7 @@ module Abaca
     # @return [Server, nil] once the app is loaded; a master has none
     def server = @runner&.server
 
-    # @return [Page, nil] that it shares with what serves
+    # @return [Page, nil] which this process shares with those that serve
     def page = @slots&.page
 
     # @return [Array<String, nil>] of Succession::FILES: their paths
@@ -147,7 +147,8 @@ module Abaca
 
     # Replaces workers one after the other, by such with new code. A trap handler may call it.
     #
-    # @return [Boolean, Symbol] false if there are none, or the app is preloaded; as #restart, which does it as well
+    # @return [Boolean, Symbol] false if there are none, or the app is preloaded; :restarting during a hot restart,
+    #   which brings new code as well
     def phased_restart
       return restart if restarting?
       return false unless @runner&.phased_restart
@@ -190,7 +191,7 @@ module Abaca
 
     def clustered? = @config[:workers].positive?
 
-    # The old program of a hot restart, and the new one until it serves.
+    # True in the old program during a hot restart, and in the new one until it serves.
     def restarting? = @hot_restart ? @hot_restart.under_way? : @succession.restarted?
 
     def make_runner

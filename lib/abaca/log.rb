@@ -132,7 +132,7 @@ module Abaca
               details: [*frames([place]), "  #{advice}"], key: "code.stacktrace", facts: request_facts(env))
     end
 
-    # ... and is done with it, on `err`.
+    # A stall that was logged is over, on `err`.
     #
     # @param seconds [Float] its length
     # @param computed [Float] CPU time of it; 0: not known

@@ -159,8 +159,8 @@ module Abaca
     #   @raise [Error] if it is another server's
 
     # @!method carry(descriptor)
-    #   What another page remembers goes on in this one, which nobody has claimed a slot of: history, events, kept
-    #   requests. Counters begin at 0.
+    #   Copies history, events and kept requests of another page into this one, of which no slot has been claimed yet.
+    #   Counters begin at 0.
     #   @param descriptor [Integer] of that page
     #   @return [nil]
     #   @raise [Error] if it is no page, or one of another layout

@@ -60,8 +60,8 @@ module Abaca
         $LOAD_PATH.concat(ENV.fetch(PATHS, "").split(File::PATH_SEPARATOR))
       end
 
-      # In a worker: the bundle that the working directory, or BUNDLE_GEMFILE, leads to now; also if the command was
-      # started in none. Without one RubyGems alone is loaded.
+      # Enters, in a worker, the bundle that the working directory, or BUNDLE_GEMFILE, leads to now, even if the command
+      # was started without one. If there is none, RubyGems alone is loaded.
       #
       # @param config [Config]
       # @param log [Log]

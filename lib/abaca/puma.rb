@@ -44,7 +44,7 @@ module Abaca
       def preload? = @options[:preload_app]
     end
 
-    # Defines the names. Idempotent: the gem cannot take them over later, as it could if an app entered its bundle.
+    # Defines the names, once. A gem that comes into the bundle later, with the app, does not replace them.
     #
     # @return [nil]
     # @raise [ConfigError] if the gem is there and does not load

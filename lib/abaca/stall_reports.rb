@@ -10,7 +10,7 @@ module Abaca
     PLACES = 500
     # Seconds.
     FIRST = 60
-    # A stall that lasts: the number of its event, and the env of what is logged, or nil for none.
+    # A stall that lasts. event: the number of its event, or nil; env: the request's, or {}, if its end is to be logged
     Stall = Struct.new(:event, :env)
     # A frame that loads code, by the names that Ruby 3.1 to 3.4 give it.
     LOADING = /in [`'](?:Kernel[#.])?(?:require|require_relative|load|autoload)'\z/
@@ -28,7 +28,7 @@ module Abaca
       @lasting = {}
     end
 
-    # Something keeps a loop.
+    # A loop is kept from its work.
     #
     # @param number [Integer] of the stall
     # @param record [Array] of: seconds for which the loop had been kept when this was noticed; the request's env,
@@ -45,7 +45,7 @@ module Abaca
       stall.env = env || {} if (delay != :none || late == :fiber) && told?(seconds, env, backtrace, late)
     end
 
-    # It is over.
+    # A stall is over.
     #
     # @param number [Integer] of the stall
     # @param seconds [Float] how long it was
@@ -59,7 +59,7 @@ module Abaca
 
     private
 
-    # Logs it; false: nothing more is to be said of it.
+    # Logs it. Returns whether its end is to be logged, too.
     def told?(seconds, env, backtrace, late)
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
       place = Frames.top(backtrace).to_s

@@ -86,7 +86,7 @@ module Abaca
         @abaca.read(path) { |source| EVALUATION.call(self, source, path) }
       end
 
-      # The files are read: hooks find all settings.
+      # Shows hooks all settings, once the files are read.
       #
       # @param config [Config]
       def settle(config) = @abaca.configuration.options = PumaOptions.of(config)

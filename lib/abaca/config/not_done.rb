@@ -22,7 +22,7 @@ module Abaca
           ]
         end
 
-        # `threads` is set in most files of Puma's.
+        # Most files of Puma's set `threads`, so this is not worth a line at each start.
         #
         # @param config [Config]
         # @return [Array<String>]

@@ -2,8 +2,8 @@
 
 module Abaca
   class Launcher
-    # Where a process writes: the files of `stdout_redirect`, and its log. Until it serves, what is logged goes to where
-    # it was started as well, since tools wait for it there.
+    # Where a process writes: the files of `stdout_redirect`, and its log. Until it serves, lines of the log go to the
+    # original output as well, since tools that start a server wait for them there.
     class Output
       # @param config [Config]
       # @param out [IO] takes banner and access log
@@ -40,7 +40,7 @@ module Abaca
         @originals[1]&.puts("abaca: #{error.message}")
       end
 
-      # The process serves: from now on the files have everything.
+      # The process serves: from now on, lines go to the files alone.
       def booted
         @log.end_echo
         @originals.each { |io| io&.close }.clear

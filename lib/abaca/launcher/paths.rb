@@ -21,8 +21,8 @@ module Abaca
       # @raise [ConfigError] for the first one whose folder or file is of no use
       def check(settings) = settings.each { |name| send(name) }
 
-      # Checks what is used after the app is loaded, as far as it can be known before: a folder that is missing may be
-      # the app's to make.
+      # Checks, before the app is loaded, what is used after that. A missing folder is not a mistake yet: the app may
+      # make it.
       #
       # @raise [ConfigError]
       def foresee

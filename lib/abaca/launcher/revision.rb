@@ -12,7 +12,7 @@ module Abaca
 
       # @param folder [String] the app's
       # @param env [Hash{String => String}, ENV]
-      # @return [String, nil] nil: nobody says it
+      # @return [String, nil] nil if it is not known
       def self.of(folder = Dir.pwd, env = ENV)
         file = File.join(folder, FILE)
         text = File.read(file, MOST * 4) if File.file?(file)

@@ -73,7 +73,7 @@ module Abaca
         @stand_in ? config.with(ONCE) : config
       end
 
-      # What the last program's page remembers goes on in this one's.
+      # Copies history, events and kept requests from the last program's page.
       #
       # @param page [Page] without claims
       # @param log [Log]

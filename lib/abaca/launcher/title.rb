@@ -12,7 +12,7 @@ module Abaca
       end
 
       # @param config [Config]
-      # @return [String] the end of both
+      # @return [String] the end of the title
       def self.tag(config)
         tag = config[:tag] || File.basename(Dir.pwd)
         tag.empty? ? "" : " [#{tag}]"

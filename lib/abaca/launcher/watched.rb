@@ -24,7 +24,7 @@ module Abaca
         @control.begin(@succession.heirs)
       end
 
-      # What changed with a deploy is seen from here on.
+      # Marks when this program begins to serve, and with which revision of the app.
       def mark_begin
         revision = Revision.of
         return unless @slots && (revision || @succession.successor?)

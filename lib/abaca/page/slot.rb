@@ -43,9 +43,9 @@ module Abaca
       def series(buckets: true) = times(buckets)
 
       # @!method events
-      #   @return [Array<Hash>] the last 256, the newest first: number, kind, at, request, time, pid, status, text; and
-      #     lasts, true, while something is not over: then `time` is so far. Of a stall `at` is when it began, and
-      #     computed, its CPU time, is there when it is over.
+      #   @return [Array<Hash>] the last 256, the newest first: number, kind, at, request, time, pid, status, text. Of a
+      #     stall `at` is when it began; while it lasts, lasts is true, and time its length so far; afterwards computed
+      #     is its CPU time.
 
       # Writes an event. Any process that has the page may, of any slot.
       #
@@ -64,9 +64,9 @@ module Abaca
 
       # Writes an event of this process that is not over.
       #
-      # @param kind [Symbol] as for #note, as the next two
-      # @param text [String]
-      # @param request [Integer, nil]
+      # @param kind [Symbol] as for #note
+      # @param text [String] as for #note
+      # @param request [Integer, nil] as for #note
       # @param time [Float] seconds since it began
       # @return [Integer] its number, for #end_event
       # @raise [ArgumentError, Error] as #note
@@ -75,7 +75,7 @@ module Abaca
       end
 
       # @!method end_event(number, seconds, computed)
-      #   What lasted is over. Nothing happens if the event has been overwritten meanwhile.
+      #   Ends an event of #begin_event. Nothing happens if it has been overwritten meanwhile.
       #   @param number [Integer] as #begin_event has returned it
       #   @param seconds [Float] how long it was
       #   @param computed [Float] CPU time of it; 0: not known

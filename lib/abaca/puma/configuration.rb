@@ -7,17 +7,17 @@ module Abaca
       # @param configuration [PumaConfiguration]
       attr_writer :current
 
-      # @return [PumaConfiguration] of the file that is being read, or of the server of this process. The app of `rails
-      #   server` may ask before that reads the file
-      # @raise [ConfigError] if there is a mistake in the file then
+      # @return [PumaConfiguration] of the file that is being read, or of the server of this process. If the app asks
+      #   before the file is read, as under `rails server`, it is read now
+      # @raise [ConfigError] if there is a mistake in it
       def current
         Config::Loader.new.load unless @current
         @current
       end
     end
 
-    # @return [PumaOptions] a setting that a configuration file changes here counts as one of the command line. Once the
-    #   files are read, they are others, which nothing changes
+    # @return [PumaOptions] while files are read: what one sets here overrides the files, as flags do. Afterwards: all
+    #   settings, which cannot be changed
     attr_accessor :options
     alias _options options
     alias final_options options

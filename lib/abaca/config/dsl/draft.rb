@@ -42,7 +42,7 @@ module Abaca
           @places[name] = [place].compact
         end
 
-        # To those of a list.
+        # Adds to a setting that is a list.
         def add(name, *values)
           before = @places[name]
           set(name, [*@settings[name], *values])
@@ -110,14 +110,14 @@ module Abaca
 
         private
 
-        # It counts more than the files do.
+        # What overrides the files: flags, and what a file sets in `@config.options`.
         def command_line(overrides)
           PumaOptions.new(@plugins.kept, set: ->(name, value) { overrides[name] = value }) do |name|
             overrides.key?(name) ? SETTINGS[name].check(overrides[name], {}) : get(name, DEFAULTS[name])
           end
         end
 
-        # What Ruby says of a value does not name the setting: the frame that the file has called does.
+        # A message of Ruby's own does not name the setting. The method that the file has called is it.
         def text(error, called)
           message = error.message.lines.first.to_s.chomp
           return message if error.is_a?(ConfigError) || error.is_a?(ArgumentError)

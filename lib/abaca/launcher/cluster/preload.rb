@@ -24,7 +24,7 @@ module Abaca
           app
         end
 
-        # Puma's mark for threads of the app's own, too.
+        # An app marks threads of its own as under Puma.
         def self.renewed?(thread) = RENEWED.include?(thread.name) || thread.thread_variable_get(:fork_safe)
         private_class_method :renewed?
       end

@@ -59,7 +59,7 @@ module Abaca
 
         private
 
-        # Its own, which Puma's have, or while the app loads that of the master.
+        # Sets the title, and `$0` as it is in Puma's workers; while the app loads, `$0` is the master's.
         def take_name(name = "puma: #{title}") = Title.set("abaca: #{title}", name)
 
         def title = "cluster worker #{@index}: #{@master}#{Title.tag(@config)}"

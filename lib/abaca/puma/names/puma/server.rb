@@ -85,7 +85,7 @@ module Puma
       @events.fire(:state, state)
     end
 
-    # Answers for an app that has raised. Gems put modules before it, to hear of the error.
+    # Answers when the app has raised. Gems prepend modules with this method, to report the error.
     def lowlevel_error(_error, _env, status = 500) = [status, {}, []]
   end
 end
