@@ -45,8 +45,8 @@ class PumaConstantTest < Minitest::Test
   def title(pid) = File.read("/proc/#{pid}/cmdline").delete("\0")
 
   # Runs Ruby on some text with Abaca's folder and no bundle, with all its warnings; returns its output.
-  def ruby(text, **env)
-    env = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, **env.transform_keys(&:to_s) }
+  def ruby(text, env = {})
+    env = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, **env }
     output, status = Open3.capture2e(env, RbConfig.ruby, "-w", "-I#{LIB}", "-e", text, chdir: @directory)
     assert status.success?, output
     output
@@ -139,7 +139,12 @@ class PumaConstantTest < Minitest::Test
 
   # --- beside Puma's gem ---
 
-  # A gem of that name, whose objects cannot be taken for ours.
+  # The same with a gem of that name, whose objects cannot be taken for ours.
+  def ruby_with_gem(files, text)
+    make_gem(files)
+    ruby(text, "GEM_PATH" => "#{@directory}/gems")
+  end
+
   def make_gem(files)
     files.each do |name, text|
       path = File.join(@directory, "gems/gems/puma-9.9.9/lib", name)
@@ -181,25 +186,24 @@ class PumaConstantTest < Minitest::Test
 
   # If it is in the bundle, the names are its own, from the start. Loading it again changes nothing.
   def test_with_the_gem_in_the_bundle
-    make_gem(GEM)
     File.write(File.join(@directory, "puma.rb"), "tag Puma::Const::VERSION")
-    assert_equal "[\"9.9.9\", true, \"9.9.9\", \"{\\\"state\\\":\\\"serving\\\"}\"]\n",
-                 ruby(<<~RUBY, GEM_PATH: "#{@directory}/gems")
-                   gem "puma"
-                   require "abaca"
-                   config = Abaca::Config::Loader.new({}, files: ["puma.rb"]).load
-                   before = Puma.cli_config.options
-                   require "puma"
-                   require "puma/cli"
-                   ::Puma.stats_object = Struct.new(:stats).new({ state: :serving })
-                   p [Puma::Const::VERSION, Puma.cli_config.options.equal?(before), config[:tag], Puma.stats]
-                 RUBY
+    output = ruby_with_gem(GEM, <<~RUBY)
+      gem "puma"
+      require "abaca"
+      config = Abaca::Config::Loader.new({}, files: ["puma.rb"]).load
+      before = Puma.cli_config.options
+      require "puma"
+      require "puma/cli"
+      ::Puma.stats_object = Struct.new(:stats).new({ state: :serving })
+      p [Puma::Const::VERSION, Puma.cli_config.options.equal?(before), config[:tag], Puma.stats]
+    RUBY
+    assert_equal "[\"9.9.9\", true, \"9.9.9\", \"{\\\"state\\\":\\\"serving\\\"}\"]\n", output
   end
 
   # An app may enter its bundle after the names were defined. Ruby's warnings would be in the output.
   def test_a_gem_that_comes_later
-    make_gem(GEM.transform_values { |text| "#{text}\nwarn 'theirs'\n" })
-    assert_equal "[\"8.0.2\", true, false]\n", ruby(<<~RUBY, GEM_PATH: "#{@directory}/gems")
+    files = GEM.transform_values { |text| "#{text}\nwarn 'theirs'\n" }
+    assert_equal "[\"8.0.2\", true, false]\n", ruby_with_gem(files, <<~RUBY)
       require "abaca"
       Abaca::Config::Loader.new({}, files: []).load
       server = Puma::Server
@@ -213,19 +217,18 @@ class PumaConstantTest < Minitest::Test
   # One that does not load is a mistake of one line.
   def test_a_gem_that_does_not_load
     { "require 'puma/no'" => "cannot load such file -- puma/no", "raise 'Rack 3'" => "Rack 3" }.each do |text, why|
-      make_gem("puma/cli.rb" => text)
-      assert_equal "abaca: the gem puma is in the bundle and does not load: #{why}\n",
-                   ruby(<<~RUBY, GEM_PATH: "#{@directory}/gems")
-                     gem "puma"
-                     require "abaca/cli"
-                     Abaca::CLI.run(%w[--no-config --check-config])
-                   RUBY
+      output = ruby_with_gem({ "puma/cli.rb" => text }, <<~RUBY)
+        gem "puma"
+        require "abaca/cli"
+        Abaca::CLI.run(%w[--no-config --check-config])
+      RUBY
+      assert_equal "abaca: the gem puma is in the bundle and does not load: #{why}\n", output
     end
   end
 
   # Of older versions, the events have other names, and one takes streams.
   def test_events_of_an_older_gem
-    make_gem(GEM.merge("puma/cli.rb" => GEM["puma/cli.rb"] + <<~RUBY))
+    files = GEM.merge("puma/cli.rb" => GEM["puma/cli.rb"] + <<~RUBY)
       module Puma
         class Events
           def initialize(stdout, stderr) = @hooks = Hash.new { |hooks, name| hooks[name] = [] }
@@ -235,7 +238,7 @@ class PumaConstantTest < Minitest::Test
         end
       end
     RUBY
-    assert_equal "[\"old\", \"new\"]\n", ruby(<<~RUBY, GEM_PATH: "#{@directory}/gems")
+    assert_equal "[\"old\", \"new\"]\n", ruby_with_gem(files, <<~RUBY)
       gem "puma"
       require "abaca"
       Abaca::PumaNames.define
