@@ -20,6 +20,7 @@ class PageServingTest < Minitest::Test
 
   def teardown
     @children.each { |pid| reap(pid) }
+    @gate&.close
     super
   ensure
     @page.close
@@ -81,38 +82,35 @@ class PageServingTest < Minitest::Test
     assert_equal 3 * MODES.size, @page.sums.fetch(:requests)
   end
 
+  # Each request waits there for the gate.
+  def serve_on_one_thread(**options)
+    gate = @gate = Queue.new
+    serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1], **options) do
+      gate.pop
+      HELLO.call(nil)
+    end
+  end
+
   # What waits for a thread, and is rejected there, has not been handed to the app.
   def test_requests_that_wait_for_a_thread_count_when_they_begin
-    gate = Queue.new
-    running = serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1], queue_timeout: 1) do
-      gate.pop
-      [200, {}, []]
-    end
-    clients = Array.new(4) { connect(running).tap { |client| client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") } }
+    running = serve_on_one_thread(queue_timeout: 1)
+    clients = Array.new(4) { connect(running).write(GET) }
     counted = -> { [@page.sums, running.server.stats].map { |all| [all[:requests], all[:rejected][:queue_timeout]] } }
     assert eventually { running.server.stats.values_at(:in_app, :waiting) == [1, 3] }
     assert_equal [[1, 0]] * 2, counted.call
     assert_equal [503] * 3, clients.drop(1).map { |client| client.read.status }
     assert_equal [[1, 3]] * 2, counted.call
-    clients << connect(running).tap { |client| client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") }
+    clients << connect(running).write(GET)
     assert eventually { running.server.stats[:waiting] == 1 }
-    2.times { gate << true }
+    2.times { @gate << true }
     assert_equal [200] * 2, [clients.first, clients.last].map { |client| client.read.status }
     assert_equal [[2, 3]] * 2, counted.call
-  ensure
-    gate&.close
   end
 
   # Nor is it in the app: it waits, in the figures, the history and its row.
   def test_requests_that_wait_for_a_thread_wait
-    gate = Queue.new
-    running = serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1]) do
-      gate.pop
-      [200, {}, []]
-    end
-    clients = %w[/a /b /c].map do |path|
-      connect(running).tap { |client| client.write("POST #{path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n") }
-    end
+    running = serve_on_one_thread
+    clients = %w[/a /b /c].map { |path| connect(running).write(request("POST", path, [["Content-Length", 0]])) }
     now = -> { [@page.sums, running.server.stats].map { |all| all.values_at(:in_app, :waiting) } }
     assert eventually { now.call == [[1, 2]] * 2 }, now.call
     assert eventually { @slot.history(:seconds).last&.values_at(:in_app, :waiting) == [1, 2] }
@@ -123,28 +121,20 @@ class PageServingTest < Minitest::Test
     clients.pop.close # it has asked nothing
     assert eventually { now.call == [[1, 1]] * 2 }, now.call
     assert_equal 1, @page.states[:queue]
-    2.times { gate << true }
+    2.times { @gate << true }
     assert_equal [200] * 2, clients.map { |client| client.read.status }
     assert eventually { now.call == [[0, 0]] * 2 }, now.call
     assert_empty @page.requests
-  ensure
-    gate&.close
   end
 
   # Those that are rejected meanwhile give their rows back.
   def test_rows_of_requests_that_got_no_thread
-    gate = Queue.new
-    running = serve(slot: @slot.claim, routes: [[:thread, "/*"]], threads: [1, 1], queue_timeout: 1) do
-      gate.pop
-      [200, {}, []]
-    end
-    clients = Array.new(3) { connect(running).tap { |client| client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") } }
+    running = serve_on_one_thread(queue_timeout: 1)
+    clients = Array.new(3) { connect(running).write(GET) }
     assert eventually { @page.states[:queue] == 2 }
     assert_equal [503] * 2, clients.drop(1).map { |client| client.read.status }
     assert_nil @page.states[:queue]
     assert_equal 1, @page.sums[:in_app]
-  ensure
-    gate&.close
   end
 
   def test_a_second_server_in_the_same_claim
@@ -218,8 +208,6 @@ class PageServingTest < Minitest::Test
   READ = Fiddle::Function.new(Fiddle.dlopen(nil)["read"], [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T],
                               Fiddle::TYPE_SSIZE_T, need_gvl: true)
 
-  # Ruby does not run. Beside a loop the engine turns all the same when something comes; a thread that leads may be on
-  # its way to Ruby.
   # Reports a request that is left over for so long that a heartbeat comes meanwhile.
   class SlowReport < Abaca::Log
     def abandoned(*) = sleep(1.5)
@@ -243,6 +231,8 @@ class PageServingTest < Minitest::Test
     true
   end
 
+  # Ruby does not run. Beside a loop the engine turns all the same when something comes; a thread that leads may be on
+  # its way to Ruby.
   def test_ruby_hangs
     %w[fiber thread].each do |mode|
       gate, key = IO.pipe
