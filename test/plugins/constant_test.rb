@@ -127,13 +127,31 @@ class PumaConstantTest < Minitest::Test
     RUBY
   end
 
+  def configure(text)
+    FileUtils.mkdir_p(File.join(@directory, "config"))
+    File.write(File.join(@directory, "config/puma.rb"), text)
+  end
+
   # `rackup` and `rails server` load the handler, then perhaps the app, and only then start the server.
   def test_a_handler_of_rack
-    FileUtils.mkdir_p(File.join(@directory, "config"))
-    File.write(File.join(@directory, "config/puma.rb"), "threads 3, 9")
+    configure("threads 3, 9")
     assert_equal "[\"constant\", 9]\n", ruby(<<~RUBY)
       require "abaca/rack_handler"
       p [defined?(::Puma) && "constant", Puma.cli_config.options[:max_threads]]
+    RUBY
+  end
+
+  # Whoever asks again is not given what was read before the mistake.
+  def test_a_handler_of_rack_and_a_file_with_a_mistake
+    configure("threads 3, 9\nthreads 9, 3")
+    assert_equal "2\n", ruby(<<~RUBY)
+      require "abaca/rack_handler"
+      failures = Array.new(2) do
+        Puma.cli_config
+      rescue Abaca::ConfigError => e
+        e.message
+      end
+      p failures.grep(/puma.rb:2: threads/).size
     RUBY
   end
 

@@ -11,8 +11,13 @@ module Abaca
       #   before the file is read, as under `rails server`, it is read now
       # @raise [ConfigError] if there is a mistake in it
       def current
-        Config::Loader.new.load unless @current
+        return @current if @current
+
+        Config::Loader.new.load
         @current
+      rescue ConfigError
+        @current = nil # what was read before the mistake
+        raise
       end
     end
 
