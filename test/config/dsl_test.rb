@@ -356,6 +356,7 @@ class ConfigDslTest < Minitest::Test
     RUBY
     assert_equal "puma.rb:2: workers: a number of processes or :auto is needed, 0 to 1000, not \"two\"",
                  failure("\n@options[:workers] = 'two'")
+    assert_equal "puma.rb:1: options[:max_threads] cannot be set: use `threads'", failure("@options[:max_threads] = 7")
     assert_match(/\Apuma.rb:2: undefined method .run_hooks' for .*NoMethodError/, failure("\n@config.run_hooks"))
   end
 end

@@ -20,7 +20,10 @@ module Abaca
       redirect_stderr: ->(get) { get.call(:redirect)&.fetch(:stderr) },
       redirect_append: ->(get) { get.call(:redirect)&.fetch(:append) }
     }.freeze
-    private_constant :NAMES, :WORKED_OUT
+    # What a configuration file sets those with that have no method of the same name.
+    SET_WITH = { min_threads: :threads, max_threads: :threads, redirect_stdout: :stdout_redirect,
+                 redirect_stderr: :stdout_redirect, redirect_append: :stdout_redirect }.freeze
+    private_constant :NAMES, :WORKED_OUT, :SET_WITH
 
     # @param config [Config]
     # @param own [Hash{Symbol => Object}] known better elsewhere
@@ -59,12 +62,16 @@ module Abaca
     end
 
     # Sets an option: a setting, or something of a plugin's own.
+    # @raise [ConfigError] in a configuration file, for what is worked out of settings
     def []=(key, value)
       key = key.to_sym
       name = setting(key)
       if name && hook?(name) then @kept[name] = value
       elsif name && @set then @set.call(name, value)
-      else @kept[key] = value
+      elsif @set && WORKED_OUT.key?(key)
+        raise ConfigError, "options[:#{key}] cannot be set: use `#{SET_WITH.fetch(key, key)}'"
+      else
+        @kept[key] = value
       end
     end
 
