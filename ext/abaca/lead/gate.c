@@ -135,7 +135,8 @@ static bool computes(const ab_contender *contender, uint64_t beat) {
   if (is_parked(contender) || contender->woken || contender->goes_on) return true;
   if (atomic_load(&contender->pulse->starved)) return false;
   uint32_t grip = atomic_load(&contender->grip);
-  if (AB_GRIP_MASK & grip) return !contender->gone || contender->grip_seen != grip;
+  if (grip != contender->grip_seen) return true; /* nobody has looked since */
+  if (grip & AB_GRIP_MASK) return !contender->gone;
   return contender->beat != beat || !contender->blocks;
 }
 

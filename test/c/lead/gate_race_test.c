@@ -90,6 +90,7 @@ CHECK_CASE(one_that_wants_the_lock_is_in_the_way) {
   add(&s, &one, &pulse, 2);
   add(&s, &two, &pulse2, 2);
   atomic_store(&s.gate.shut, 2);
+  ab_gate_tell_grip(&two, AB_GRIP_WANTS);
   go(&s, &one);
   CHECK_INT(2, ab_gate_below(&s.gate, NULL));
   CHECK(!ab_gate_has_opened(&s.gate));
