@@ -100,7 +100,7 @@ module Abaca
     ensure
       end_control
       @overdue.cancel
-      @log&.release
+      @log&.close
       $PROGRAM_NAME = name unless $PROGRAM_NAME == name
     end
 

@@ -258,6 +258,12 @@ module Abaca
       [@out, @err].uniq.map { |writer| writer.release(timeout) }.all?
     end
 
+    # As #release, at the end of a process: a later line starts no thread.
+    def close(timeout = 1)
+      end_echo(timeout)
+      [@out, @err].uniq.map { |writer| writer.close(timeout) }.all?
+    end
+
     # Lines that were dropped because the reader was too slow or has gone.
     #
     # @return [Integer]

@@ -164,7 +164,7 @@ module Abaca
       ensure
         @state = :stopped
         @engine.close
-        @config[:log] ? @log.flush : @log.release # somebody else's is used after this
+        @config[:log] ? @log.flush : @log.close # somebody else's is used after this
       end
     end
 

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/server_case"
+require "English"
 require "json"
 require "tmpdir"
 
@@ -225,6 +226,47 @@ class LogWriterTest < Minitest::Test
     writer.close
     first, *others = draining.value.lines(chomp: true)
     assert_equal [70_000, ["parent"]], [first.size, others]
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  # Ruby waits for each thread at the end of a process, and ends only those that were there when it began.
+  def test_lines_from_the_end_of_a_process
+    pid = spawn(RbConfig.ruby, *$LOAD_PATH.map { |folder| "-I#{folder}" }, "-e", <<~RUBY, out: path)
+      require "abaca"
+      log = Abaca::Log.new($stdout)
+      trap("USR1") { log.info("late") }
+      Thread.new do
+        log.info("first")
+        sleep
+      ensure
+        Process.kill(:USR1, Process.pid)
+        sleep 0.3 # until the handler has run
+      end
+      sleep 0.01 until log.flush && File.size?(#{path.dump})
+      log.close
+      log.info("second")
+    RUBY
+    assert eventually { Process.wait(pid, Process::WNOHANG) }
+    pid = nil
+    assert_predicate $CHILD_STATUS, :success?
+    assert_equal %w[first second late], File.readlines(path, chomp: true)
+  ensure
+    Process.kill(:KILL, pid) && Process.wait(pid) if pid
+  end
+
+  def test_a_closed_log_waits_for_no_reader
+    reader, writer = IO.pipe
+    log = Abaca::Log.new(writer)
+    log.info("first")
+    assert log.close(30)
+    assert_equal "first\n", reader.readpartial(100)
+    writer.write_nonblock("x" * 1_000_000)
+    log.info("second")
+    assert_equal 1, log.dropped
+    reader.readpartial(1_000_000)
+    log.info("third")
+    assert_match(/\Athird\n.*1 log lines were dropped/m, reader.readpartial(1_000_000))
   ensure
     [reader, writer].each(&:close)
   end

@@ -38,6 +38,13 @@ module Abaca
         Failure.new(left.sum { |text| text.count("\n") }, e)
       end
 
+      # @return [Boolean] whether a line can be written without a wait
+      def room?
+        !@descriptor || !@io.wait_writable(0).nil?
+      rescue SystemCallError, IOError
+        true # then a write says what is wrong
+      end
+
       private
 
       def empty_buffer

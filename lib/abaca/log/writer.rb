@@ -15,6 +15,9 @@ module Abaca
       # Bytes that are taken from the queue at once.
       BATCH = 64 * 1024
 
+      # Seconds in which the last lines are written.
+      LAST = 0.1
+
       # Seconds between two complaints that lines cannot be written.
       PAUSE = 60
 
@@ -31,6 +34,8 @@ module Abaca
       # Starts the thread, which the first line would do: there may be none to be had by then.
       def prepare
         begin_anew if forked?
+        return if @closed
+
         @queue << Flush.new(Thread::Queue.new, false)
         start unless writes?
       end
@@ -38,6 +43,8 @@ module Abaca
       # Takes one line, or several that belong together, each with its end.
       def push(line)
         begin_anew if forked?
+        return write_at_once(line) if @closed
+
         size = line.bytesize
         return drop(line) if @queue.size >= CAPACITY || @waiting + size > MEMORY
 
@@ -65,6 +72,14 @@ module Abaca
         thread == true || !thread.join([limit - now, 0].max).nil?
       end
 
+      # As #release; who has a line later writes it, and starts no thread. Of threads that come when a process has begun
+      # to end, Ruby ends none, and waits for them.
+      def close(timeout)
+        written = release(timeout)
+        @closed = true
+        release(LAST) && written # a line that came meanwhile
+      end
+
       # A mark in the queue: everything before it has been written when the writer answers it.
       Flush = Struct.new(:answer, :last)
       private_constant :Flush
@@ -84,8 +99,14 @@ module Abaca
         @starts = Thread::Queue.new([true])
         @waiting = @dropped = @reported = 0
         @told = nil
+        @closed = false
         @pid = Process.pid
         @thread = nil
+      end
+
+      # The process ends: it does not wait for a reader that stands still.
+      def write_at_once(line)
+        @sink.room? ? write([line]) : drop(line)
       end
 
       def drop(lines)

@@ -54,7 +54,7 @@ module Abaca
           1
         ensure
           @overdue.cancel
-          @log.release
+          @log.close
         end
 
         private
