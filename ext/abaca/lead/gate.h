@@ -117,8 +117,8 @@ ab_nsec ab_gate_used(ab_gate *gate, const ab_contender *contender, uint64_t beat
 /* What the calling thread has computed since its request was first seen, and to be safe a little
  * more. UINT64_MAX: it is not known. */
 ab_nsec ab_gate_used_here(ab_gate *gate, const ab_contender *self);
-/* For how long others have had the processor in the calling thread's beat, as far as is known. With
- * `blocks` calls that block count as that, too; else there is no such time in a beat with one. */
+/* How long the calling thread has been off the processor in this beat, as far as is known. With
+ * `blocks`, time in blocking calls counts too; without it, a beat with such a call returns 0. */
 ab_nsec ab_gate_lost_here(ab_gate *gate, const ab_contender *self, bool blocks);
 /* The level of what it runs; 0 when it does not. */
 uint8_t ab_gate_level(const ab_contender *contender);

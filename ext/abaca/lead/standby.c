@@ -239,8 +239,9 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   return starve ? shorter(time, starve) : time;
 }
 
-/* Is something lighter to wait for this one? By what it has computed so far, since equals may
- * differ from what their route is known for; of one that blocks that says nothing. */
+/* Is a lighter request waiting for this participant? Its level follows from the CPU time it has
+ * used so far, because requests of one route vary; while it blocks, that says nothing, and its
+ * claimed level is used. */
 static bool is_in_the_way(const ab_standby *standby, const ab_participant *participant) {
   const ab_lead *lead = standby->lead;
   ab_nsec used = ab_gate_used(&standby->lead->gate, &participant->contender, participant->beat);

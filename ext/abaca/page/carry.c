@@ -45,7 +45,7 @@ static void carry_records(ab_history_record *to, uint32_t count, const ab_histor
   }
 }
 
-/* A slot that was taken once shows what it has. */
+/* Copies what a slot remembers. Readers show a slot that has had a holder. */
 static void carry_slot(const ab_page_parts *to, const ab_page_parts *from) {
   carry_routes(to, from);
   carry_events(to, from);

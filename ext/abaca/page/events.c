@@ -29,7 +29,7 @@ void ab_page_event_end(ab_page_event *events, uint32_t count, uint64_t n, ab_nse
   ab_nsec before = AB_GET(event->time);
   if (AB_GET(event->number) != 2 * n + 2 || !(before & AB_PAGE_EVENT_LASTS)) return;
   AB_PUT(event->computed, computed);
-  /* Release: whoever sees that it is over may see what it has computed. */
+  /* Release: a reader that sees the stall as over also sees `computed`. */
   __atomic_compare_exchange_n(&event->time, &before, time, false, __ATOMIC_RELEASE,
                               __ATOMIC_RELAXED);
 }

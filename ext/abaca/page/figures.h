@@ -14,7 +14,7 @@
   REASON(QUEUE_TIMEOUT, "queue_timeout")     /* not taken for queue_timeout */                     \
   REASON(REQUEST_TIMEOUT, "request_timeout") /* not taken for request_timeout */                   \
   REASON(SHUTDOWN, "shutdown")               /* the server ended before it was taken */            \
-  REASON(NO_FIBER, "no_fiber")               /* there was no memory for what it would have run on */
+  REASON(NO_FIBER, "no_fiber")               /* no memory for its fiber or thread */
 
 enum ab_rejection {
 #define AB_REJECTION_NAME(name, text) AB_REJECT_##name,

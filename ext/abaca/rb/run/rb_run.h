@@ -111,7 +111,7 @@ typedef struct ab_stalls {
   const ab_pulse *excused;
   uint64_t excused_beat;
   ab_nsec excused_until;
-  VALUE records;  /* Array of what is to be told: each a method of the reporter, and arguments */
+  VALUE records;  /* Array of pending reports: [method of the reporter, *arguments] */
   VALUE reporter; /* StallReports, or nil */
   unsigned job;   /* of Ruby's postponed jobs, where they have numbers */
   uint64_t count; /* times that a request kept its loop for longer than stall_report */
